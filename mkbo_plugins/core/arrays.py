@@ -1,0 +1,65 @@
+"""Array-API helpers, so that one formula serves NumPy arrays and PyTorch tensors."""
+
+from functools import reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from mkbo_plugins.errors import KernelError
+
+Array: TypeAlias = Any
+"""A NumPy array or a PyTorch tensor."""
+
+
+def constant(values: Array, like: Array) -> Array:
+    """Return host constants as an array of the namespace, dtype and device of `like`."""
+    xp = array_namespace(like)
+    return xp.asarray(values, dtype=like.dtype, device=device(like))
+
+
+def coordinates(X: Array, dimension: int | None = None, name: str = "X") -> Array:
+    """Check that `X` holds points (..., d) of floating-point coordinates.
+
+    Lists and integer arrays become float64 NumPy arrays; floating arrays and tensors pass unchanged.
+
+    Raises
+    ------
+    KernelError
+        If `X` is a scalar, or its last axis does not have `dimension` entries.
+    """
+    if isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype.kind != "f"):
+        try:
+            X = np.asarray(X, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise KernelError(f"{name} must hold numbers, got {type(X).__name__}: {error}") from error
+    if X.ndim == 0:
+        raise KernelError(f"{name} must be a point (d,) or points (n, d), got a single number")
+    if dimension is not None and X.shape[-1] != dimension:
+        raise KernelError(f"{name} must have {dimension} coordinates in its last axis, got shape {tuple(X.shape)}")
+    return X
+
+
+def pairwise_shape(X: Array, Y: Array) -> tuple[Array, Array]:
+    """Insert axes so that X (..., n, d) and Y (..., n', d) broadcast to (..., n, n', d)."""
+    return X[..., :, None, :], Y[..., None, :, :]
+
+
+def per_pair(values_x: Array, values_y: Array, *, elementwise: bool) -> tuple[Array, Array]:
+    """Shape per-point values (..., n) and (..., n') so that they combine per pair."""
+    if elementwise:
+        return values_x, values_y
+    return values_x[..., :, None], values_y[..., None, :]
+
+
+def equal_points(X: Array, Y: Array, *, elementwise: bool) -> Array:
+    """Return whether points are equal by value, coordinate by coordinate so that no (n, n', d) array is built."""
+    return reduce(
+        lambda equal, same: equal & same,
+        (
+            left == right
+            for left, right in (
+                per_pair(X[..., j], Y[..., j], elementwise=elementwise) for j in range(X.shape[-1])
+            )
+        ),
+    )

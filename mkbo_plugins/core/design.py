@@ -1,0 +1,44 @@
+"""Choice of a few good points that do not crowd."""
+
+import numpy as np
+
+from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.normalisation import normalise
+
+
+def upper_confidence_design(merit: np.ndarray, kernel: FreeKernel, candidates: np.ndarray, n: int) -> np.ndarray:
+    """Pick points one by one by merit plus one posterior standard deviation given the points picked before.
+
+    The standard deviation is that of a process with the normalised kernel; it falls to zero at picked points and
+    recovers with distance from them (pivoted Cholesky factorisation, one column a pick).
+
+    Parameters
+    ----------
+    merit
+        Standardised merit of each candidate, (N,).
+    kernel
+        Free kernel that measures likeness.
+    candidates
+        Frame coordinates, (N, d).
+    n
+        Number of points, at most N.
+
+    Returns
+    -------
+    ndarray
+        Indices of the picked candidates, (n,), in order of choice.
+    """
+    likeness = normalise(kernel)
+    variance = np.ones(len(merit))
+    columns = np.zeros((len(merit), 0))
+    picked: list[int] = []
+    for _ in range(n):
+        score = merit + np.sqrt(np.maximum(variance, 0))
+        score[picked] = -np.inf
+        best = int(np.argmax(score))
+        picked.append(best)
+        column = likeness.gram(candidates, candidates[best : best + 1])[:, 0] - columns @ columns[best]
+        column /= np.sqrt(max(variance[best], 1e-12))
+        columns = np.column_stack([columns, column])
+        variance = variance - column**2
+    return np.array(picked)

@@ -1,0 +1,256 @@
+"""The pre-trained covariance: fitted, frozen, comparable, and saved as one small file."""
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from mkbo_plugins.core.covariance import FixedCovariance
+from mkbo_plugins.core.design import upper_confidence_design
+from mkbo_plugins.core.forms import get_form
+from mkbo_plugins.core.two_layer import squared_exponential_profile
+from mkbo_plugins.errors import KernelError
+from mkbo_plugins.space import Frame, ParameterSpace
+
+if TYPE_CHECKING:
+    from mkbo_plugins.core.kernels import FreeKernel
+
+GRAM_FORMS = ("base", "reweighted", "normalised", "two_layer", "moment")
+Direction = Literal["same", "opposite", "unknown"]
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """What the table was and how the machine was chosen; nothing here enters the covariance.
+
+    Parameters
+    ----------
+    target
+        Name of the table's target column.
+    rows
+        Number of rows trained on.
+    target_mean, target_spread
+        Mean and standard deviation of the target over these rows, after the logarithm if one was taken.
+    task
+        ``"regression"``.
+    trainer
+        ``"svm"`` or ``"gp"``.
+    C, epsilon
+        Box bound and tube half-width of the support vector machine; None for trainer ``"gp"``.
+    loo_mse
+        Leave-one-out mean squared error, conditional on coordinate weights learned from all rows.
+    notes
+        Remarks worth a look, such as a best value at the edge of the grid.
+    """
+
+    target: str
+    rows: int
+    target_mean: float
+    target_spread: float
+    task: str
+    trainer: str
+    C: float | None
+    epsilon: float | None
+    loo_mse: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def explained(self) -> float:
+        """Share of the target's variance that held-out predictions explain."""
+        return 1 - self.loo_mse / self.target_spread**2
+
+
+@dataclass(frozen=True)
+class PretrainedCovariance:
+    """A covariance function pre-trained on a table of condensed knowledge.
+
+    Made by `pretrain` or `load`; two of them are equal when everything in them is.
+
+    Parameters
+    ----------
+    space
+        The table's parameters in raw units.
+    frame
+        How they map to frame coordinates; fixed here, whatever bounds an optimiser uses.
+    fixed
+        The machine and its re-weighted kernel in frame coordinates.
+    record
+        What it was trained on and how.
+    log_target
+        Whether the machine was trained on the logarithm of the target.
+    """
+
+    space: ParameterSpace
+    frame: Frame
+    fixed: FixedCovariance
+    record: TrainingRecord
+    log_target: bool = False
+
+    def __post_init__(self) -> None:
+        d, support = len(self.space.coordinate_names), self.support
+        if support.shape[1] != d or self.kernel.dimension not in (None, d):
+            raise KernelError(f"support and weights must have the space's {d} coordinates, got {support.shape[1]}")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "PretrainedCovariance":
+        """Return itself, since nothing in it can change."""
+        return self
+
+    @property
+    def kernel(self) -> "FreeKernel":
+        """The free kernel, with its weights."""
+        return self.fixed.decision.kernel
+
+    @property
+    def support(self) -> np.ndarray:
+        """Support vectors in frame coordinates, (n_sv, d)."""
+        return self.fixed.decision.table.points
+
+    @property
+    def alpha(self) -> np.ndarray:
+        """Dual coefficients, (n_sv,), in units of the (logarithm of the) target."""
+        return self.fixed.decision.table.alpha
+
+    @property
+    def bias(self) -> float:
+        """Constant term of the decision function, in units of the (logarithm of the) target."""
+        return self.fixed.decision.bias
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Coordinate weights lambda_j, (d,)."""
+        weights = self.kernel.weights
+        return np.ones(len(self.space.coordinate_names)) if weights is None else np.asarray(weights)
+
+    @property
+    def sigma(self) -> float | None:
+        """Squared length scale in frame coordinates; None for kernels without one, whose weights carry the scale."""
+        return getattr(self.kernel, "sigma", None)
+
+    @property
+    def C(self) -> float | None:
+        """Box bound on |alpha_i|, or None for trainer ``"gp"``."""
+        return self.record.C
+
+    @property
+    def epsilon(self) -> float | None:
+        """Half-width of the insensitive tube, or None for trainer ``"gp"``."""
+        return self.record.epsilon
+
+    @property
+    def loo_mse(self) -> float:
+        """Leave-one-out mean squared error in squared units of the (logarithm of the) target."""
+        return self.record.loo_mse
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical content, as hexadecimal digits."""
+        from mkbo_plugins.artefact import content_fingerprint
+
+        return content_fingerprint(self)
+
+    def to_coordinates(self, X: Any) -> np.ndarray:
+        """Return frame coordinates, (n, d), of points in raw units, as `ParameterSpace.to_raw` accepts them."""
+        return np.asarray(self.space.to_coordinates(self.space.to_raw(X), self.frame))
+
+    def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: float = 1.0) -> np.ndarray:
+        """Return the Gram matrix between points in raw units.
+
+        Parameters
+        ----------
+        X, X2
+            Points in raw units, n and n' of them, as `ParameterSpace.to_raw` accepts them; None means X2 is X.
+        form
+            ``"base"``, the free kernel K_2; ``"reweighted"``, the raw K^E; ``"normalised"``, K^E normalised;
+            ``"two_layer"``, exp(-d^2 / (2 s)) with d^2 the feature distance of K^E over its mean diagonal;
+            ``"moment"``, the product of standardised decision functions.
+        s
+            Squared length scale of ``"two_layer"``.
+
+        Returns
+        -------
+        ndarray
+            Covariances, (n, n').
+
+        Raises
+        ------
+        SpaceError
+            If a point is not one of the space.
+        KernelError
+            If `form` or `s` is not as described.
+        """
+        if form not in GRAM_FORMS:
+            raise KernelError(f"form must be one of {list(GRAM_FORMS)}, got {form!r}")
+        if not (np.isscalar(s) and s > 0):
+            raise KernelError(f"s must be a number above 0, got {s!r}")
+        Z = self.to_coordinates(X)
+        Z2 = None if X2 is None else self.to_coordinates(X2)
+        value = self.fixed.part(get_form(form).parts[0], Z, Z2)
+        if form == "reweighted":
+            value = value * self.fixed.mean_diagonal
+        if form == "two_layer":
+            value = squared_exponential_profile(value, s)
+        return np.asarray(value)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the machine's prediction g(x) in the table's units, (n,), at points in raw units."""
+        g = np.asarray(self.fixed.decision(self.to_coordinates(X)))
+        return np.exp(g) if self.log_target else g
+
+    def starting_points(self, n: int, direction: Direction = "unknown", *, seed: int = 0) -> list[dict[str, Any]]:
+        """Propose first experiments from the table alone, before the target has any data.
+
+        Parameters
+        ----------
+        n
+            Number of points.
+        direction
+            ``"same"`` if a large table target speaks for a good experiment, ``"opposite"`` if a small one does,
+            ``"unknown"`` for points that fill the space.
+        seed
+            Seed of the candidates.
+
+        Returns
+        -------
+        list of mappings
+            Points as names and values in raw units, best first. Each maximises the predicted (or, for
+            ``"opposite"``, the negated) standardised target plus one posterior standard deviation of the base
+            kernel given the points before it, so they do not crowd.
+        """
+        if direction not in ("same", "opposite", "unknown"):
+            raise KernelError(f"direction must be 'same', 'opposite' or 'unknown', got {direction!r}")
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise KernelError(f"n must be a whole number of at least 1, got {n!r}")
+        if direction == "unknown":
+            return self.space.from_raw(self.space.sobol(n, seed))
+        raw = self.space.sobol(max(1024, 8 * n), seed)
+        Z = np.asarray(self.space.to_coordinates(raw, self.frame))
+        merit = self.fixed.standardised_decision(Z) * (1 if direction == "same" else -1)
+        return self.space.from_raw(raw[upper_confidence_design(merit, self.kernel, Z, n)])
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the covariance to a file, atomically: an existing file is replaced as a whole or not at all.
+
+        Returns
+        -------
+        Path
+            The file written.
+        """
+        from mkbo_plugins.artefact import save
+
+        return save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "PretrainedCovariance":
+        """Read a covariance written by `save`.
+
+        Raises
+        ------
+        ArtefactError
+            If the file is missing, damaged, altered, of another kind, or of a newer version.
+        """
+        from mkbo_plugins.artefact import load
+
+        return load(Path(path))

@@ -1,0 +1,224 @@
+"""Checks of a table of condensed knowledge before anything is trained on it."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from mkbo_plugins.errors import SpaceError, TableError, TableWarning
+from mkbo_plugins.space import Numeric, ParameterSpace
+
+FAR_OUTSIDE = 0.01
+"""Share of a parameter's range beyond its bounds from which table values are worth a warning."""
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """A checked table.
+
+    Parameters
+    ----------
+    X
+        Raw values, (N, number of parameters).
+    y
+        Target, (N,), after the logarithm if one was asked for.
+    target
+        Its name.
+    groups
+        Group of each row as a whole number, (N,), or None.
+    sample_weight
+        Positive weights, (N,), or None.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    target: str
+    groups: np.ndarray | None
+    sample_weight: np.ndarray | None
+
+
+def read_table(
+    table: Any,
+    target: str | None,
+    space: ParameterSpace,
+    *,
+    log_target: bool = False,
+    groups: Any = None,
+    sample_weight: Any = None,
+    missing: Literal["error", "drop"] = "error",
+) -> TrainingTable:
+    """Check a table and take from it what training needs; parameters as for `pretrain`.
+
+    Raises
+    ------
+    TableError
+        If the table, its target, groups or weights cannot be used; the message names columns and rows.
+    SpaceError
+        If a parameter's column is missing or holds a value the parameter cannot take.
+    """
+    if missing not in ("error", "drop"):
+        raise TableError(f"missing must be 'error' or 'drop', got {missing!r}")
+    frame, target = _as_frame(table, target, space)
+    group_values = _per_row(groups, "groups", frame)
+    weight_values = _per_row(sample_weight, "sample_weight", frame)
+    keep = _present_rows(frame, [*space.names, target], missing)
+    frame = frame.iloc[keep]
+    if len(frame) < 3:
+        raise TableError(f"a table needs at least 3 rows, got {len(frame)}")
+    X = space.to_raw(frame)
+    y = _numbers(frame[target].tolist(), f"target {target!r}")
+    if log_target:
+        faulty = np.flatnonzero(y <= 0)
+        if faulty.size:
+            raise TableError(f"log_target needs a target above 0, but {target!r} is not in rows {_rows(faulty)}")
+        y = np.log(y)
+    if np.ptp(y) <= 1e-12 * np.abs(y).max():
+        raise TableError(f"target {target!r} is constant ({y[0]:g}): there is nothing to learn from it")
+    for j, name in enumerate(space.names):
+        if np.ptp(X[:, j]) == 0:
+            raise TableError(
+                f"column {name!r} is constant in the table: nothing can be learned about it; leave it out of the space"
+            )
+    _warn_outside(X, space)
+    weight = None if weight_values is None else _weights(weight_values[keep])
+    labels = None if group_values is None else _labels(group_values[keep])
+    if labels is None:
+        _warn_replicates(X)
+    return TrainingTable(X, y, target, labels, weight)
+
+
+def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[Any, str]:
+    import pandas as pd
+
+    if isinstance(table, tuple) and len(table) == 2:
+        X, y = table[0], np.asarray(table[1])
+        X = X if isinstance(X, pd.DataFrame) else np.asarray(X)
+        if X.ndim != 2 or X.shape[1] != len(space.names):
+            raise TableError(f"X must be (N, {len(space.names)}) with columns {list(space.names)}, got shape {X.shape}")
+        if y.shape != (len(X),):
+            raise TableError(f"y must have one value for each of the {len(X)} rows of X, got shape {y.shape}")
+        target = "target" if target is None else target
+        if target in space.names:
+            raise TableError(f"target {target!r} is also a parameter of the space; give the target another name")
+        if not isinstance(X, pd.DataFrame):
+            X = pd.DataFrame(_level_columns(X, space))
+        return X.assign(**{target: y}), target
+    if not isinstance(table, pd.DataFrame):
+        raise TableError(f"table must be a pandas DataFrame or a pair of arrays (X, y), got {type(table).__name__}")
+    if target is None:
+        raise TableError(f"name the target column, one of {list(table.columns)}")
+    present = list(table.columns)
+    if target not in present:
+        raise TableError(f"target {target!r} is not a column of the table; it has {present}")
+    if present.count(target) > 1:
+        raise TableError(f"column {target!r} occurs more than once; rename or drop the extra ones")
+    if target in space.names:
+        raise TableError(f"target {target!r} is also a parameter of the space; take it out of one of them")
+    lacking = [name for name in space.names if name not in present]
+    if lacking:
+        raise SpaceError(f"columns {lacking} are missing; the table has {present}")
+    return table, target
+
+
+def _level_columns(X: np.ndarray, space: ParameterSpace) -> dict[str, list[Any]]:
+    """Return array columns by name, with level indices of numeric arrays replaced by levels; gaps stay gaps."""
+    if X.dtype.kind not in "fiu":
+        return {name: X[:, j].tolist() for j, name in enumerate(space.names)}
+    columns: dict[str, list[Any]] = {}
+    for j, parameter in enumerate(space.parameters):
+        columns[parameter.name] = [
+            value if not np.isfinite(value) else parameter.from_raw(value) for value in X[:, j].tolist()
+        ]
+    return columns
+
+
+def _per_row(values: Any, name: str, frame: Any) -> np.ndarray | None:
+    if values is None:
+        return None
+    if isinstance(values, str):
+        if values not in list(frame.columns):
+            raise TableError(f"{name}: {values!r} is not a column of the table; it has {list(frame.columns)}")
+        values = frame[values]
+    array = np.asarray(values)
+    if array.shape != (len(frame),):
+        raise TableError(f"{name} must have one value for each of the {len(frame)} rows, got shape {array.shape}")
+    return array
+
+
+def _present_rows(frame: Any, columns: Sequence[str], missing: str) -> np.ndarray:
+    doubled = [name for name in columns if list(frame.columns).count(name) > 1]
+    if doubled:
+        raise SpaceError(f"columns {doubled} occur more than once; rename or drop the extra ones")
+    gaps = frame[list(columns)].isna().to_numpy()
+    faulty = np.flatnonzero(gaps.any(axis=1))
+    if faulty.size == 0:
+        return np.arange(len(frame))
+    where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
+    message = f"values are missing in columns {where}, rows {_rows(faulty)}"
+    if missing == "error":
+        raise TableError(f"{message}; fill them in, or pass missing='drop' to leave these rows out")
+    warnings.warn(f"{message}; these {faulty.size} rows are left out", TableWarning, stacklevel=4)
+    return np.flatnonzero(~gaps.any(axis=1))
+
+
+def _numbers(values: list[Any], what: str) -> np.ndarray:
+    faulty = [i for i, v in enumerate(values) if isinstance(v, (str, bool)) or not isinstance(v, (int, float))]
+    if faulty:
+        raise TableError(f"{what} must hold numbers, got {values[faulty[0]]!r} in row {faulty[0]} (counting from 0)")
+    array = np.asarray(values, dtype=float)
+    infinite = np.flatnonzero(~np.isfinite(array))
+    if infinite.size:
+        raise TableError(f"{what} is not finite in rows {_rows(infinite)}")
+    return array
+
+
+def _weights(values: np.ndarray) -> np.ndarray:
+    weights = _numbers(values.tolist(), "sample_weight")
+    faulty = np.flatnonzero(weights <= 0)
+    if faulty.size:
+        raise TableError(f"sample_weight must be above 0, but is not in rows {_rows(faulty)}; drop rows to ignore them")
+    return weights / weights.mean()
+
+
+def _labels(values: np.ndarray) -> np.ndarray:
+    import pandas as pd
+
+    if pd.isna(values).any():
+        raise TableError(f"groups are missing in rows {_rows(np.flatnonzero(pd.isna(values)))}")
+    labels = pd.factorize(values)[0]
+    if labels.max() < 2:
+        raise TableError(f"groups must name at least 3 groups to leave one out at a time, got {labels.max() + 1}")
+    return np.asarray(labels)
+
+
+def _warn_outside(X: np.ndarray, space: ParameterSpace) -> None:
+    for j, parameter in enumerate(space.parameters):
+        if not isinstance(parameter, Numeric):
+            continue
+        unit = parameter.to_coordinates(X[:, j], "unit")[:, 0]
+        outside = np.flatnonzero((unit < -FAR_OUTSIDE) | (unit > 1 + FAR_OUTSIDE))
+        if outside.size:
+            warnings.warn(
+                f"column {parameter.name!r} lies outside its bounds ({parameter.lower:g}, {parameter.upper:g}) in rows "
+                f"{_rows(outside)}, from {X[outside, j].min():g} to {X[outside, j].max():g}; check units and bounds",
+                TableWarning,
+                stacklevel=4,
+            )
+
+
+def _warn_replicates(X: np.ndarray) -> None:
+    repeated = len(X) - len(np.unique(X, axis=0))
+    if repeated:
+        warnings.warn(
+            f"{repeated} rows repeat the inputs of another row; pass groups= to keep replicates together, or "
+            "leave-one-out errors are too optimistic",
+            TableWarning,
+            stacklevel=4,
+        )
+
+
+def _rows(indices: np.ndarray) -> str:
+    shown = ", ".join(str(i) for i in indices[:10])
+    return f"[{shown}{', ...' if len(indices) > 10 else ''}] (counting from 0)"
