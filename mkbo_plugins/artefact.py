@@ -20,8 +20,9 @@ from mkbo_plugins.core.covariance import FixedCovariance
 from mkbo_plugins.core.decision import DecisionFunction
 from mkbo_plugins.core.reweighting import WeightedPoints
 from mkbo_plugins.errors import ArtefactError, MkboError
+from mkbo_plugins.parameters import FRAMES
 from mkbo_plugins.pretrained import PretrainedCovariance, TrainingRecord
-from mkbo_plugins.space import FRAMES, ParameterSpace
+from mkbo_plugins.space import ParameterSpace
 
 FORMAT = "mkbo-pretrained-covariance"
 SCHEMA_VERSION = 1

@@ -13,7 +13,8 @@ from mkbo_plugins.core.design import upper_confidence_design
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.two_layer import squared_exponential_profile
 from mkbo_plugins.errors import KernelError
-from mkbo_plugins.space import Frame, ParameterSpace
+from mkbo_plugins.parameters import Frame, is_number
+from mkbo_plugins.space import ParameterSpace
 
 if TYPE_CHECKING:
     from mkbo_plugins.core.kernels import FreeKernel
@@ -183,7 +184,7 @@ class PretrainedCovariance:
         """
         if form not in GRAM_FORMS:
             raise KernelError(f"form must be one of {list(GRAM_FORMS)}, got {form!r}")
-        if not (np.isscalar(s) and s > 0):
+        if not (is_number(s) and s > 0):
             raise KernelError(f"s must be a number above 0, got {s!r}")
         Z = self.to_coordinates(X)
         Z2 = None if X2 is None else self.to_coordinates(X2)

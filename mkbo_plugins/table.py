@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
-from mkbo_plugins.space import Numeric, ParameterSpace
+from mkbo_plugins.parameters import Numeric
+from mkbo_plugins.space import ParameterSpace
 
 FAR_OUTSIDE = 0.01
 """Share of a parameter's range beyond its bounds from which table values are worth a warning."""

@@ -15,9 +15,10 @@ from mkbo_plugins.core.reweighting import ReweightedKernel
 from mkbo_plugins.core.selection import Selection, select
 from mkbo_plugins.core.svr import fit_svr
 from mkbo_plugins.errors import FitError, GridEdgeWarning, MkboError, SolverWarning, TableWarning
+from mkbo_plugins.parameters import Frame
 from mkbo_plugins.pretrained import PretrainedCovariance, TrainingRecord
 from mkbo_plugins.progress import progress_bar
-from mkbo_plugins.space import Frame, ParameterSpace, check_frame
+from mkbo_plugins.space import ParameterSpace, check_frame
 from mkbo_plugins.table import TrainingTable, read_table
 
 KERNELS: dict[str, FreeKernel] = {
@@ -33,7 +34,7 @@ C_GRID = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 EPSILON_GRID = (0.0, 0.05, 0.1, 0.3)
 """Default tube half-widths, in standard deviations of the target."""
 
-ARD_SIGMA_GRID = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+ARD_SIGMA_GRID: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Default squared length scales, in units of the one found with the coordinate weights."""
 
 ISOTROPIC_SIGMA_GRID = (0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
@@ -193,9 +194,7 @@ def _scaled(template: FreeKernel, evidence: Evidence) -> tuple[np.ndarray, float
 def _train_gp(
     template: FreeKernel, X: np.ndarray, data: TrainingTable, ranges: np.ndarray, *, ard: bool
 ) -> tuple[DecisionFunction, TrainingRecord]:
-    evidence = fit_evidence(
-        template, X, data.y, ranges, ard=ard, sample_weight=data.sample_weight, groups=data.groups
-    )
+    evidence = fit_evidence(template, X, data.y, ranges, ard=ard, sample_weight=data.sample_weight, groups=data.groups)
     kernel = _with_weights(template, *_scaled(template, evidence))
     notes = () if evidence.converged else ("the evidence of the table did not converge; check its target for outliers",)
     error = float(np.average(evidence.loo_residuals**2, weights=data.sample_weight))

@@ -15,6 +15,8 @@ Array: TypeAlias = Any
 def constant(values: Array, like: Array) -> Array:
     """Return host constants as an array of the namespace, dtype and device of `like`."""
     xp = array_namespace(like)
+    if isinstance(values, np.ndarray) and not values.flags.writeable and not isinstance(like, np.ndarray):
+        values = values.copy()  # PyTorch has no read-only tensors
     return xp.asarray(values, dtype=like.dtype, device=device(like))
 
 
@@ -58,8 +60,6 @@ def equal_points(X: Array, Y: Array, *, elementwise: bool) -> Array:
         lambda equal, same: equal & same,
         (
             left == right
-            for left, right in (
-                per_pair(X[..., j], Y[..., j], elementwise=elementwise) for j in range(X.shape[-1])
-            )
+            for left, right in (per_pair(X[..., j], Y[..., j], elementwise=elementwise) for j in range(X.shape[-1]))
         ),
     )

@@ -112,7 +112,14 @@ class _Problem:
     """Negative log posterior density of log weights, log amplitude and log noise, with its gradient."""
 
     def __init__(
-        self, kernel: FreeKernel, X: np.ndarray, y: np.ndarray, noise_factor: np.ndarray, ranges: np.ndarray, *, tied: bool
+        self,
+        kernel: FreeKernel,
+        X: np.ndarray,
+        y: np.ndarray,
+        noise_factor: np.ndarray,
+        ranges: np.ndarray,
+        *,
+        tied: bool,
     ) -> None:
         self.kernel, self.X, self.y, self.noise_factor, self.tied = kernel, X, y, noise_factor, tied
         # The prior of BoTorch's default model on unit-cube inputs, carried over to coordinates of other widths.

@@ -1,8 +1,8 @@
-"""Free kernels: covariance functions of any number of arguments.
+r"""Free kernels: covariance functions of any number of arguments.
 
 With the multi-argument product ``<<x1, ..., xm>> = sum_j weights_j x1_j ... xm_j``, every kernel here is
 
-.. math:: K_m(x_1, ..., x_m) = h(<<x_1, ..., x_m>>) \\prod_i \\exp(-r \\sum_j weights_j x_{ij}^2),
+.. math:: K_m(x_1, ..., x_m) = h(<<x_1, ..., x_m>>) \prod_i \exp(-r \sum_j weights_j x_{ij}^2),
 
 with a power series ``h(c) = sum_q kappa_q c^q`` of non-negative coefficients and a damping rate ``r``, zero for all
 but the squared exponential. Theorem 2 of Shilton et al., "Covariance Function Pre-Training with m-Kernels for
@@ -10,7 +10,7 @@ Accelerated Bayesian Optimisation" (arXiv 1802.05370): such a kernel is *free*, 
 ``theta_k(x) = prod_j x_j^{k_j}`` and feature weights
 ``tau_k^2 = kappa_|k| multinomial(k) prod_j weights_j^{k_j}`` are the same for every m.
 
-Symbols of the paper: ``h``, ``kappa``, ``sigma`` and ``tau`` as there; ``weights`` is lambda, which the paper sets to 1.
+Symbols of the paper: ``h``, ``kappa``, ``sigma`` and ``tau`` as there; ``weights`` is lambda, 1 in the paper.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""Re-weighted free kernels (Theorem 3).
+r"""Re-weighted free kernels (Theorem 3).
 
 Re-weighting a free kernel by weighted points (alpha_i, x_i) gives
 
-.. math:: K_m^E(x, ...) = \\sum_{ij} alpha_i alpha_j K_{m+2}(x_i, x_j, x, ...),
+.. math:: K_m^E(x, ...) = \sum_{ij} alpha_i alpha_j K_{m+2}(x_i, x_j, x, ...),
 
 again a free kernel: same features, feature weights ``w_k = tau_k sum_i alpha_i theta_k(x_i)``. Re-weighting it once
 more is one re-weighting by all products of points ``x_i * z_k`` with coefficients ``alpha_i beta_k``.

@@ -100,7 +100,7 @@ def select(
     converged = [cell for cell in cells if outcomes[cell].converged]
     if not converged:
         raise FitError(
-            "the support vector solver hit its cap on iterations everywhere on the grid; try smaller C or larger epsilon"
+            "the support vector solver hit its cap on iterations in every grid cell; try smaller C or larger epsilon"
         )
     winner = min(converged, key=lambda cell: (outcomes[cell].mean_squared_error, cell[0], cell[1], -cell[2]))
     chosen = dict(zip(("C", "epsilon", "sigma"), winner, strict=True))

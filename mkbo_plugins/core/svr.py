@@ -60,7 +60,12 @@ def fit_svr(
     """
     spread = float(np.std(y)) or 1.0
     machine = SVR(
-        kernel="precomputed", C=C / spread, epsilon=epsilon / spread, tol=tolerance, max_iter=MAX_ITERATIONS, cache_size=500
+        kernel="precomputed",
+        C=C / spread,
+        epsilon=epsilon / spread,
+        tol=tolerance,
+        max_iter=MAX_ITERATIONS,
+        cache_size=500,
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)

@@ -1,0 +1,15 @@
+"""BoTorch adapter: a GPyTorch kernel, an input transform from raw named columns, and ready models."""
+
+try:
+    import botorch as _botorch  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "mkbo_plugins.botorch needs BoTorch; install it with: pip install 'mkbo_plugins[botorch]'"
+    ) from error
+
+from mkbo_plugins.botorch import features as _features  # noqa: F401 - registers the feature map for path sampling
+from mkbo_plugins.botorch.frame import NamedFrame
+from mkbo_plugins.botorch.kernel import PretrainedKernel
+from mkbo_plugins.botorch.models import pretrained_gp
+
+__all__ = ["NamedFrame", "PretrainedKernel", "pretrained_gp"]

@@ -1,0 +1,213 @@
+"""GPyTorch kernel of a pre-trained covariance."""
+
+import copy
+from collections import OrderedDict
+from typing import Any
+
+import torch
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from gpytorch.constraints import Positive
+from gpytorch.kernels import Kernel
+from gpytorch.priors import LogNormalPrior
+from torch import Tensor
+
+from mkbo_plugins.botorch.differentiable import DifferentiableEvaluator
+from mkbo_plugins.core.forms import HYPERPARAMETERS, get_form
+from mkbo_plugins.errors import ArtefactError, KernelError
+from mkbo_plugins.pretrained import PretrainedCovariance
+
+CACHED_PARTS = 8
+"""Gram parts kept for inputs seen before; hyperparameter fitting asks for the same ones at every step."""
+
+
+class PretrainedKernel(Kernel):
+    """Covariance of a form of `mkbo_plugins.core.forms`, for inputs put out by `NamedFrame`.
+
+    The fixed parts come from the artefact in double precision whatever the dtype of the inputs; learned are the
+    scales that the form has and the length scales of the stock covariance.
+
+    Parameters
+    ----------
+    cov
+        The pre-trained covariance.
+    form
+        Name of the form.
+    stock_dims
+        Number of input columns behind the frame coordinates, which the stock covariance sees. Forms without a stock
+        covariance are multiplied by it where there are any, so that parameters the table lacks still count.
+    landmarks
+        Inputs spread over the domain, (M, d), for feature approximations; None spreads them over the table's space.
+    **kwargs
+        ``batch_shape`` and ``active_dims`` of `gpytorch.kernels.Kernel`.
+
+    Raises
+    ------
+    KernelError
+        If `form` is unknown, or needs stock columns and has none.
+    """
+
+    has_lengthscale = False
+
+    def __init__(
+        self,
+        cov: PretrainedCovariance,
+        form: str = "transfer",
+        stock_dims: int = 0,
+        landmarks: Tensor | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.form = get_form(form)
+        self.form_name = form
+        if self.form.uses_stock and not stock_dims:
+            raise KernelError(f"form {form!r} contains the stock covariance and needs stock_dims of at least 1")
+        self.cov = cov
+        self.frame_dims = len(cov.space.coordinate_names)
+        self.stock_dims = stock_dims
+        self.landmarks = landmarks
+        self.stock = (
+            get_covar_module_with_dim_scaled_prior(ard_num_dims=stock_dims, batch_shape=self.batch_shape)
+            if stock_dims
+            else None
+        )
+        for name in self.form.hyperparameters:
+            self._register_scale(name)
+        self._cache = _PartCache()
+
+    def _register_scale(self, name: str) -> None:
+        prior = HYPERPARAMETERS[name]
+        raw = f"raw_{name}"
+        self.register_parameter(raw, torch.nn.Parameter(torch.zeros(self._batch_shape)))
+        self.register_constraint(raw, Positive(transform=torch.exp, inv_transform=torch.log))
+        self.register_prior(
+            f"{name}_prior",
+            LogNormalPrior(prior.mean, prior.spread),
+            lambda module: module.scale(name),
+            lambda module, value: module.set_scale(name, value),
+        )
+        self.set_scale(name, prior.median)
+
+    def scale(self, name: str) -> Tensor:
+        """Return a learned scale, of the batch shape: ``output_scale``, ``moment_scale`` or ``feature_scale``."""
+        return getattr(self, f"raw_{name}_constraint").transform(getattr(self, f"raw_{name}"))
+
+    def set_scale(self, name: str, value: Tensor | float) -> None:
+        """Set a learned scale."""
+        raw = getattr(self, f"raw_{name}")
+        value = torch.as_tensor(value, dtype=raw.dtype, device=raw.device).expand(raw.shape)
+        self.initialize(**{f"raw_{name}": getattr(self, f"raw_{name}_constraint").inverse_transform(value)})
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether the covariance depends on differences of inputs only: never."""
+        return False
+
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False, **params: Any
+    ) -> Tensor:
+        """Return the covariance (..., n, n'), or its diagonal (..., n) when `diag`."""
+        if last_dim_is_batch:
+            raise KernelError("PretrainedKernel couples its coordinates and has no last_dim_is_batch mode")
+        if x1.shape[-1] != self.frame_dims + self.stock_dims:
+            raise KernelError(
+                f"expected {self.frame_dims} frame and {self.stock_dims} stock columns, got {x1.shape[-1]} columns; "
+                "put a NamedFrame in front of this kernel"
+            )
+        z1, z2 = x1[..., : self.frame_dims], x2[..., : self.frame_dims]
+        parts = {name: self._part(name, z1, z2, diag=diag) for name in self.form.parts}
+        scales = {name: self._per_pair(self.scale(name), diag=diag) for name in self.form.hyperparameters}
+        stock = None
+        if self.stock is not None:
+            s1, s2 = x1[..., self.frame_dims :], x2[..., self.frame_dims :]
+            stock = self.stock(s1, s2, diag=True) if diag else self.stock(s1, s2).to_dense()
+        covariance = self.form.combine(parts, stock, scales)
+        return covariance if stock is None or self.form.uses_stock else covariance * stock
+
+    def _per_pair(self, scale: Tensor, *, diag: bool) -> Tensor:
+        return scale[..., None] if diag else scale[..., None, None]
+
+    def _part(self, name: str, z1: Tensor, z2: Tensor, *, diag: bool) -> Tensor:
+        tracked = torch.is_grad_enabled() and (z1.requires_grad or z2.requires_grad)
+        if tracked:
+            return self._evaluate(name, z1, z2, diag=diag)
+        return self._cache.get((name, diag), z1, z2, lambda: self._evaluate(name, z1, z2, diag=diag))
+
+    def _evaluate(self, name: str, z1: Tensor, z2: Tensor, *, diag: bool) -> Tensor:
+        same = z1 is z2 or (not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2))
+        value = self.cov.fixed.part(
+            name,
+            z1.double(),
+            None if same else z2.double(),
+            evaluator=DifferentiableEvaluator(self.cov.fixed.kernel.evaluator),
+            elementwise=diag,
+        )
+        return value.to(z1.dtype)
+
+    def spread_inputs(self, n: int) -> Tensor:
+        """Return `n` inputs spread over the domain, (n, d), for feature approximations."""
+        if self.landmarks is not None and len(self.landmarks) >= n:
+            points = self.landmarks[:n]
+        else:
+            space = self.cov.space
+            frame = torch.as_tensor(space.to_coordinates(space.sobol(n), self.cov.frame))
+            stock = torch.quasirandom.SobolEngine(max(1, self.stock_dims), scramble=True, seed=0).draw(n)
+            points = torch.cat([frame, stock[:, : self.stock_dims].to(frame)], dim=-1)
+        return points.to(dtype=self.dtype, device=self.device)
+
+    def __getitem__(self, index: Any) -> "PretrainedKernel":
+        """Return the kernel with its learned scales indexed along the batch shape."""
+        if not self.batch_shape:
+            return self
+        index = index if isinstance(index, tuple) else (index,)
+        new = copy.deepcopy(self)
+        for name in self.form.hyperparameters:
+            parameter = getattr(new, f"raw_{name}")
+            parameter.data = parameter.data[index]
+            new.batch_shape = parameter.shape
+        if self.stock is not None:
+            new.stock = self.stock[index]
+        return new
+
+    def get_extra_state(self) -> Tensor:
+        """Return the artefact's fingerprint as bytes, which travels in the state dict."""
+        return torch.tensor(list(bytes.fromhex(self.cov.fingerprint)), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Check that a state dict was saved with the same artefact.
+
+        Raises
+        ------
+        ArtefactError
+            If it was not.
+        """
+        found = bytes(torch.as_tensor(state, dtype=torch.uint8, device="cpu").tolist()).hex()
+        if found != self.cov.fingerprint:
+            raise ArtefactError(
+                f"this state was saved with the pre-trained covariance {found[:12]}..., but the model uses "
+                f"{self.cov.fingerprint[:12]}...; load the one it was saved with"
+            )
+
+
+class _PartCache:
+    """A few most recent results with the inputs they are for, compared by value; copies start empty."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[Any, tuple[Tensor, Tensor, Tensor]] = OrderedDict()
+
+    def get(self, key: Any, z1: Tensor, z2: Tensor, compute: Any) -> Tensor:
+        key = (*key, z1.shape, z2.shape, z1.dtype, z1.device)
+        entry = self._entries.get(key)
+        if entry is not None and torch.equal(entry[0], z1) and torch.equal(entry[1], z2):
+            self._entries.move_to_end(key)
+            return entry[2]
+        value = compute().detach()
+        self._entries[key] = (z1.detach().clone(), z2.detach().clone(), value)
+        while len(self._entries) > CACHED_PARTS:
+            self._entries.popitem(last=False)
+        return value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_PartCache":
+        return _PartCache()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_PartCache, ())

@@ -1,0 +1,108 @@
+"""Ready BoTorch models with a pre-trained covariance."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from botorch.models import SingleTaskGP
+from torch import Tensor
+
+from mkbo_plugins.botorch.frame import NamedFrame
+from mkbo_plugins.botorch.kernel import PretrainedKernel
+from mkbo_plugins.core.forms import get_form
+from mkbo_plugins.errors import MkboError, TableError
+from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.space import ParameterSpace
+
+LANDMARKS = 1024
+
+
+def pretrained_gp(
+    cov: PretrainedCovariance,
+    train_X: Tensor,
+    train_Y: Tensor,
+    form: str = "transfer",
+    names: Sequence[str] | None = None,
+    *,
+    train_Yvar: Tensor | None = None,
+    space: ParameterSpace | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> SingleTaskGP:
+    """Return a `SingleTaskGP` with a pre-trained covariance, ready to be fitted.
+
+    Parameters
+    ----------
+    cov
+        The pre-trained covariance.
+    train_X
+        Inputs in raw units, (..., n, d); a categorical is one column of level indices.
+    train_Y
+        Outcomes, (..., n, m); standardised inside the model, and predicted in their own units.
+    form
+        ``"transfer"``, ``"moment"``, ``"two_layer"``, ``"normalised"``, ``"reweighted"`` or ``"base"``, as
+        `mkbo_plugins.core.forms` describes them; ``"stock"`` turns the covariance off and gives BoTorch's own model.
+    names
+        Names of the columns of `train_X`; None means the order of `space`.
+    train_Yvar
+        Known noise variances, of the shape of `train_Y`.
+    space
+        The target's parameters, where they are not those of the covariance: narrower or wider bounds, other order of
+        levels, parameters that the table lacks.
+    fixed
+        Values of pre-trained parameters that the target keeps constant, by name.
+    **kwargs
+        Further arguments of `SingleTaskGP`, such as ``likelihood``, ``mean_module`` or ``outcome_transform``.
+
+    Returns
+    -------
+    SingleTaskGP
+        A model whose ``posterior`` takes raw inputs like `train_X`; fit it with `botorch.fit.fit_gpytorch_mll`.
+
+    Raises
+    ------
+    MkboError
+        If columns, spaces or `form` do not fit together, or there is no data.
+    """
+    chosen = get_form(form)
+    for forbidden in ("covar_module", "input_transform"):
+        if forbidden in kwargs:
+            raise MkboError(f"pretrained_gp sets {forbidden} itself; build a SingleTaskGP to choose your own")
+    _check_data(train_X, train_Y)
+    stock_only = form == "stock"
+    transform = NamedFrame(
+        cov,
+        names,
+        space=space,
+        fixed=fixed,
+        frame_columns=not stock_only,
+        stock_columns="all" if chosen.uses_stock else "extra",
+    )
+    if not stock_only:
+        outputs = train_Y.shape[-1]
+        kwargs["covar_module"] = PretrainedKernel(
+            cov,
+            form,
+            stock_dims=transform.num_stock_columns,
+            landmarks=transform.transform(transform.sample(LANDMARKS, train_X)),
+            batch_shape=torch.Size([*train_X.shape[:-2], *([outputs] if outputs > 1 else [])]),
+        )
+    return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, input_transform=transform, **kwargs)
+
+
+def _check_data(train_X: Tensor, train_Y: Tensor) -> None:
+    if not (torch.is_tensor(train_X) and torch.is_tensor(train_Y)) or train_X.ndim < 2 or train_Y.ndim != train_X.ndim:
+        raise TableError(
+            f"train_X must be a tensor (n, d) and train_Y a tensor (n, m), got {_shape(train_X)} and {_shape(train_Y)}"
+        )
+    if not train_X.is_floating_point():
+        raise TableError(f"train_X must be of a floating-point dtype, got {train_X.dtype}; use train_X.double()")
+    if train_X.shape[-2] == 0:
+        raise TableError(
+            "no target data yet; take first experiments from cov.starting_points(n, direction='same' | 'opposite' | "
+            "'unknown'), then model their outcomes"
+        )
+
+
+def _shape(value: Any) -> str:
+    return f"shape {tuple(value.shape)}" if torch.is_tensor(value) else type(value).__name__

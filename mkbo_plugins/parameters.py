@@ -1,0 +1,343 @@
+"""Named parameters: how their values map to raw numbers and to frame coordinates."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.errors import SpaceError
+
+Frame: TypeAlias = Literal["centred", "unit"]
+FRAMES: tuple[Frame, ...] = ("centred", "unit")
+Level: TypeAlias = str | bool | int | float
+
+
+@dataclass(frozen=True)
+class Parameter(ABC):
+    """A named parameter."""
+
+    name: str
+
+    @property
+    @abstractmethod
+    def coordinate_names(self) -> tuple[str, ...]:
+        """Names of the frame coordinates of this parameter."""
+
+    @abstractmethod
+    def to_coordinates(self, column: Array, frame: Frame) -> Array:
+        """Map a raw column (...) to frame coordinates (..., number of coordinates), for arrays and tensors alike."""
+
+    @abstractmethod
+    def to_raw(self, value: Any) -> float:
+        """Return the raw number of one user-facing value.
+
+        Raises
+        ------
+        SpaceError
+            If the value is not one this parameter can take; values beyond the bounds are accepted.
+        """
+
+    @abstractmethod
+    def from_unit(self, u: np.ndarray) -> np.ndarray:
+        """Map numbers in [0, 1) to raw values spread evenly over the parameter, for space-filling designs."""
+
+    @abstractmethod
+    def to_spec(self) -> dict[str, Any]:
+        """Return the mapping that `ParameterSpace.from_dict` reads."""
+
+    def check_raw(self, raw: float) -> float:
+        """Return a raw number if this parameter can take it.
+
+        Raises
+        ------
+        SpaceError
+            If it cannot.
+        """
+        return self.to_raw(self.from_raw(raw))
+
+    def from_raw(self, raw: float) -> Level:
+        """Return the user-facing value of a raw number.
+
+        Raises
+        ------
+        SpaceError
+            If the raw number is to be the index of a level and is not.
+        """
+        return float(raw)
+
+
+@dataclass(frozen=True)
+class Numeric(Parameter):
+    """A real or integer parameter between two bounds, on a linear or logarithmic scale.
+
+    Parameters
+    ----------
+    lower, upper
+        Bounds in raw units, ``lower < upper``; above 0 when `log`.
+    log
+        Whether the coordinate is linear in the logarithm.
+    integer
+        Whether only whole numbers are meaningful.
+    """
+
+    lower: float
+    upper: float
+    log: bool = False
+    integer: bool = False
+
+    def __post_init__(self) -> None:
+        for bound in (self.lower, self.upper):
+            if isinstance(bound, bool) or not isinstance(bound, (int, float)) or not math.isfinite(bound):
+                raise SpaceError(f"parameter {self.name!r}: bounds must be finite numbers, got {bound!r}")
+            if self.integer and bound != int(bound):
+                raise SpaceError(f"parameter {self.name!r}: bounds of an integer must be whole, got {bound!r}")
+        if not self.lower < self.upper:
+            raise SpaceError(
+                f"parameter {self.name!r}: the lower bound must be below the upper one, got "
+                f"({self.lower!r}, {self.upper!r}); swap them, or leave a constant parameter out of the space"
+            )
+        if self.log and self.lower <= 0:
+            raise SpaceError(
+                f"parameter {self.name!r}: a log scale needs bounds above 0, got ({self.lower!r}, {self.upper!r}); "
+                "raise the lower bound or drop 'log'"
+            )
+        object.__setattr__(self, "lower", float(self.lower))
+        object.__setattr__(self, "upper", float(self.upper))
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def to_coordinates(self, column: Array, frame: Frame) -> Array:
+        xp = array_namespace(column)
+        low, high = self.lower, self.upper
+        if self.log:
+            column, low, high = xp.log(column), math.log(low), math.log(high)
+        unit = (column - low) / (high - low)
+        return (2 * unit - 1 if frame == "centred" else unit)[..., None]
+
+    def to_raw(self, value: Any) -> float:
+        number = _number(value, self.name)
+        if self.log and number <= 0:
+            raise SpaceError(f"parameter {self.name!r} is on a log scale and must be above 0, got {value!r}")
+        if self.integer and number != round(number):
+            raise SpaceError(f"parameter {self.name!r} takes whole numbers, got {value!r}")
+        return number
+
+    def from_unit(self, u: np.ndarray) -> np.ndarray:
+        if self.integer:
+            return np.minimum(self.lower + np.floor(u * (self.upper - self.lower + 1)), self.upper)
+        if self.log:
+            return np.clip(self.lower * (self.upper / self.lower) ** u, self.lower, self.upper)
+        return self.lower + u * (self.upper - self.lower)
+
+    def from_raw(self, raw: float) -> Level:
+        return round(raw) if self.integer and raw == round(raw) else float(raw)
+
+    def to_spec(self) -> dict[str, Any]:
+        return {"bounds": [self.lower, self.upper], "log": self.log, "integer": self.integer}
+
+
+@dataclass(frozen=True)
+class Ordered(Parameter):
+    """Levels with an order: numbers placed by their value, other levels placed evenly by rank.
+
+    Parameters
+    ----------
+    levels
+        At least two distinct levels, numbers in increasing order.
+    """
+
+    levels: tuple[Level, ...]
+
+    def __post_init__(self) -> None:
+        _check_levels(self.name, self.levels)
+        if self.numeric and list(self.levels) != sorted(self.levels):
+            raise SpaceError(f"parameter {self.name!r}: numeric levels must increase, got {list(self.levels)}")
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every level is a number."""
+        return all(is_number(level) for level in self.levels)
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return (float(self.levels[0]), float(self.levels[-1])) if self.numeric else (0.0, len(self.levels) - 1.0)
+
+    def to_coordinates(self, column: Array, frame: Frame) -> Array:
+        low, high = self._ends
+        unit = (column - low) / (high - low)
+        return (2 * unit - 1 if frame == "centred" else unit)[..., None]
+
+    def to_raw(self, value: Any) -> float:
+        index = _level_index(value, self.name, self.levels)
+        return float(self.levels[index]) if self.numeric else float(index)
+
+    def from_unit(self, u: np.ndarray) -> np.ndarray:
+        index = np.minimum((u * len(self.levels)).astype(int), len(self.levels) - 1)
+        return np.asarray(self.levels, dtype=float)[index] if self.numeric else index.astype(float)
+
+    def from_raw(self, raw: float) -> Level:
+        return float(raw) if self.numeric else _level_at(raw, self.name, self.levels)
+
+    def to_spec(self) -> dict[str, Any]:
+        return {"levels": list(self.levels), "ordered": True}
+
+
+@dataclass(frozen=True)
+class Categorical(Parameter):
+    """Levels without an order, one {0, 1} coordinate each.
+
+    Parameters
+    ----------
+    levels
+        At least two distinct levels.
+    """
+
+    levels: tuple[Level, ...]
+
+    def __post_init__(self) -> None:
+        _check_levels(self.name, self.levels)
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}={level}" for level in self.levels)
+
+    def to_coordinates(self, column: Array, frame: Frame) -> Array:
+        xp = array_namespace(column)
+        index = constant(np.arange(len(self.levels)), column)
+        # Linear between neighbouring indices, so that a relaxed index has a gradient; exact at whole ones.
+        return xp.clip(1 - xp.abs(column[..., None] - index), 0.0, None)
+
+    def to_raw(self, value: Any) -> float:
+        return float(_level_index(value, self.name, self.levels))
+
+    def from_unit(self, u: np.ndarray) -> np.ndarray:
+        return np.minimum(np.floor(u * len(self.levels)), len(self.levels) - 1)
+
+    def from_raw(self, raw: float) -> Level:
+        return _level_at(raw, self.name, self.levels)
+
+    def to_spec(self) -> dict[str, Any]:
+        return {"levels": list(self.levels), "ordered": False}
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a real number, booleans not counted."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.bool_))
+
+
+def plain_value(value: Any) -> Any:
+    """Return a NumPy scalar as the Python value it stands for."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _number(value: Any, name: str) -> float:
+    value = plain_value(value)
+    if value is None or (is_number(value) and math.isnan(value)):
+        raise SpaceError(f"parameter {name!r}: value missing")
+    if not is_number(value) or not math.isfinite(value):
+        raise SpaceError(f"parameter {name!r} takes finite numbers, got {value!r}")
+    return float(value)
+
+
+def _level_index(value: Any, name: str, levels: Sequence[Level]) -> int:
+    value = plain_value(value)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        raise SpaceError(f"parameter {name!r}: value missing; its levels are {list(levels)}")
+    for index, level in enumerate(levels):
+        if isinstance(level, bool) == isinstance(value, bool) and level == value:
+            return index
+    raise SpaceError(f"parameter {name!r}: unknown level {value!r}; its levels are {list(levels)}")
+
+
+def _level_at(index: float, name: str, levels: Sequence[Level]) -> Level:
+    if not math.isfinite(index) or index != round(index) or not 0 <= index < len(levels):
+        raise SpaceError(
+            f"parameter {name!r}: in a numeric array a level is given by its index, 0 to {len(levels) - 1} for "
+            f"{list(levels)}; got {plain_value(index)!r}"
+        )
+    return levels[round(index)]
+
+
+def _check_levels(name: str, levels: Sequence[Level]) -> None:
+    if len(levels) < 2:
+        raise SpaceError(f"parameter {name!r} needs at least two levels, got {list(levels)}; leave a constant out")
+    for level in levels:
+        if not isinstance(level, (str, bool, int, float)) or (isinstance(level, float) and not math.isfinite(level)):
+            raise SpaceError(f"parameter {name!r}: levels must be text, numbers or booleans, got {level!r}")
+    if len({(isinstance(level, bool), level) for level in levels}) < len(levels):
+        raise SpaceError(f"parameter {name!r}: levels must differ, got {list(levels)}")
+
+
+_FLAGS = {"log": "log", "int": "integer"}
+
+
+def parse_parameter(name: Any, entry: Any) -> Parameter:
+    """Return the parameter that a short description stands for, as `ParameterSpace.from_dict` accepts it.
+
+    Raises
+    ------
+    SpaceError
+        If the description has no meaning.
+    """
+    if not isinstance(name, str) or not name:
+        raise SpaceError(f"parameter names must be non-empty text, got {name!r}")
+    if isinstance(entry, Parameter):
+        return entry
+    if isinstance(entry, Mapping):
+        return _parse_mapping(name, entry)
+    if isinstance(entry, tuple):
+        return _parse_bounds(name, entry)
+    if isinstance(entry, list):
+        if len(entry) == 2 and all(is_number(level) for level in entry):
+            raise SpaceError(
+                f"parameter {name!r}: a list of two numbers could mean bounds or levels; write the tuple "
+                f"({entry[0]}, {entry[1]}) for bounds or {{'levels': {entry}}} for levels"
+            )
+        return _parse_mapping(name, {"levels": entry})
+    raise SpaceError(
+        f"parameter {name!r}: expected (low, high), (low, high, 'log'), (low, high, 'int') or a list of levels, "
+        f"got {entry!r}"
+    )
+
+
+def _parse_bounds(name: str, entry: tuple[Any, ...]) -> Numeric:
+    flags = [_FLAGS.get(flag) if isinstance(flag, str) else None for flag in entry[2:]]
+    if len(entry) < 2 or None in flags or len(set(flags)) < len(flags):
+        raise SpaceError(
+            f"parameter {name!r}: expected (low, high) with 'log' and/or 'int' behind it, got {entry!r}; "
+            "levels are written as a list"
+        )
+    return Numeric(name, plain_value(entry[0]), plain_value(entry[1]), log="log" in flags, integer="integer" in flags)
+
+
+def _parse_mapping(name: str, entry: Mapping[str, Any]) -> Parameter:
+    kinds = {"bounds": {"bounds", "log", "integer"}, "levels": {"levels", "ordered"}}
+    kind = next((kind for kind, keys in kinds.items() if kind in entry and set(entry) <= keys), None)
+    if kind is None:
+        raise SpaceError(
+            f"parameter {name!r}: expected 'bounds' (with 'log', 'integer') or 'levels' (with 'ordered'), "
+            f"got keys {sorted(map(str, entry))}"
+        )
+    for flag in ("log", "integer", "ordered"):
+        if not isinstance(entry.get(flag, False), bool):
+            raise SpaceError(f"parameter {name!r}: {flag!r} must be true or false, got {entry[flag]!r}")
+    values = entry[kind]
+    if not isinstance(values, (list, tuple)) or (kind == "bounds" and len(values) != 2):
+        raise SpaceError(f"parameter {name!r}: {kind!r} must be a list, of two numbers for bounds, got {values!r}")
+    if kind == "bounds":
+        low, high = (plain_value(value) for value in values)
+        return Numeric(name, low, high, log=entry.get("log", False), integer=entry.get("integer", False))
+    levels = tuple(plain_value(level) for level in values)
+    ordered = entry.get("ordered", bool(levels) and all(is_number(level) for level in levels))
+    return Ordered(name, levels) if ordered else Categorical(name, levels)
