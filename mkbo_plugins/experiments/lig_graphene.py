@@ -1,0 +1,121 @@
+"""Laser-induced graphene: records on polyimide as knowledge, graphene oxide on polyimide as the target.
+
+The target is a lookup pool: candidates are the table's rows. Run by hand::
+
+    python -m mkbo_plugins.experiments.lig_graphene TABLE.csv --out FOLDER
+
+Data: H. Wahab et al., Carbon 167 (2020) 609-619, doi:10.1016/j.carbon.2020.05.087.
+"""
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+
+from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+from mkbo_plugins.experiments.campaign import Campaign, run_campaign
+from mkbo_plugins.experiments.regret import normalised_regret, paired_bootstrap, trials_to
+from mkbo_plugins.experiments.store import RunStore
+from mkbo_plugins.progress import progress_bar
+
+SPACE = ParameterSpace.from_dict(
+    {
+        "power_mW": (0.0, 5500.0),
+        "time_ms": (500.0, 20000.0),
+        "gas": ["Argon", "Nitrogen", "Air"],
+        "pressure_psi": (0.0, 1000.0),
+    }
+)
+TARGET = "G_D_ratio"
+SOURCE_ROWS = 163
+TRAINERS = ("svm", "gp")
+FORMS = ("transfer", "moment", "two_layer", "normalised")
+
+
+def _lookup_campaign(
+    cov: PretrainedCovariance, form: str, candidates: np.ndarray, values: np.ndarray, seed: int, trials: int
+) -> Campaign:
+    start = np.random.default_rng(seed).choice(len(values), size=3, replace=False)
+    return run_campaign(cov, form, candidates, lambda i: float(values[i]), [int(i) for i in start], trials, seed)
+
+
+def _pretrained(folder: Path, rows: pd.DataFrame, trainer: str) -> PretrainedCovariance:
+    path = folder / f"pi_{trainer}.mkbo.json"
+    if not path.exists():
+        pretrain(rows, TARGET, SPACE, trainer="svm" if trainer == "svm" else "gp", n_jobs=2).save(path)
+    return PretrainedCovariance.load(path)
+
+
+def summarise(regret: dict[tuple[str, str], np.ndarray]) -> pd.DataFrame:
+    """Return one row per model: area under regret, trials to 2 %, and paired comparison with the stock model.
+
+    Parameters
+    ----------
+    regret
+        Normalised regret (seeds, trials) by trainer and form; the stock model under ``("-", "stock")``.
+    """
+    stock = regret["-", "stock"].mean(axis=1)
+    rows = []
+    for (trainer, form), curves in regret.items():
+        area = curves.mean(axis=1)
+        low, high = paired_bootstrap(area - stock)
+        reach = trials_to(curves, 0.02)
+        rows.append(
+            {
+                "trainer": trainer,
+                "form": form,
+                "area": area.mean(),
+                "difference": (area - stock).mean(),
+                "low": low,
+                "high": high,
+                "harmed": np.mean(area > stock + 0.01),
+                "trials_to_2%_mean": reach.mean(),
+                "trials_to_2%_median": np.median(reach),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def main(
+    table: Annotated[Path, typer.Argument(help="lig_graphene.csv")],
+    out: Annotated[Path, typer.Option(help="Folder for runs and results; a second run continues in it.")],
+    seeds: Annotated[int, typer.Option(help="Paired seeds.")] = 10,
+    trials: Annotated[int, typer.Option(help="Trials after three random starts.")] = 30,
+    target: Annotated[str, typer.Option(help="Precursor to optimise: GOPI, or GOQ as the unrelated control.")] = "GOPI",
+    n_jobs: Annotated[int, typer.Option(help="Parallel processes.")] = 2,
+) -> None:
+    """Optimise a precursor with knowledge of polyimide, with every form and both trainers."""
+    data = pd.read_csv(table)
+    source = data[data["precursor"] == "PI"].sample(SOURCE_ROWS, random_state=0).reset_index(drop=True)
+    pool = data[data["precursor"] == target]
+    candidates, values = SPACE.to_raw(pool), pool[TARGET].to_numpy()
+    out.mkdir(parents=True, exist_ok=True)
+    covariances = {trainer: _pretrained(out, source, trainer) for trainer in TRAINERS}
+    models: list[tuple[str, str]] = [("-", "stock"), *((trainer, form) for trainer in TRAINERS for form in FORMS)]
+    covariances["-"] = covariances["gp"]
+    store = RunStore(out / f"{target}_{trials}_trials")
+    jobs: dict[tuple[Hashable, ...], Callable[[], Campaign]] = {
+        (trainer, form, seed): partial(_lookup_campaign, covariances[trainer], form, candidates, values, seed, trials)
+        for seed in range(seeds)
+        for trainer, form in models
+    }
+    with progress_bar(f"PI to {target}", show=True) as report:
+        campaigns = store.complete(jobs, n_jobs=n_jobs, report=report)
+    best, worst = float(values.max()), float(values.min())
+    regret = {
+        (trainer, form): np.array(
+            [normalised_regret(campaigns[trainer, form, seed].best_so_far[3:], best, worst) for seed in range(seeds)]
+        )
+        for trainer, form in models
+    }
+    result = summarise(regret)
+    result.to_csv(out / f"{target}.csv", index=False)
+    typer.echo(result.round(3).to_string(index=False))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,82 @@
+"""Finished runs kept on disk, so that an interrupted experiment continues where it stopped."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from joblib import Parallel, delayed
+
+from mkbo_plugins.experiments.campaign import Campaign
+
+
+class RunStore:
+    """Campaigns by key in one folder, one JSON file each, written atomically.
+
+    Parameters
+    ----------
+    folder
+        Where the files are; made if it does not exist.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def _path(self, key: Iterable[Hashable]) -> Path:
+        return self.folder / ("_".join(map(str, key)) + ".json")
+
+    def get(self, key: Iterable[Hashable]) -> Campaign | None:
+        """Return the campaign stored under `key`, or None."""
+        path = self._path(key)
+        if not path.exists():
+            return None
+        stored = json.loads(path.read_text())
+        return Campaign(tuple(stored["indices"]), tuple(stored["values"]))
+
+    def put(self, key: Iterable[Hashable], campaign: Campaign) -> None:
+        """Store a campaign under `key`."""
+        path = self._path(key)
+        descriptor, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(asdict(campaign), file)
+        os.replace(temporary, path)
+
+    def complete(
+        self,
+        jobs: Mapping[tuple[Hashable, ...], Callable[[], Campaign]],
+        *,
+        n_jobs: int,
+        report: Callable[[int, int], None] | None = None,
+    ) -> dict[tuple[Hashable, ...], Campaign]:
+        """Run the jobs that have no stored result, store each as it ends, and return all.
+
+        Parameters
+        ----------
+        jobs
+            Picklable functions by key.
+        n_jobs
+            Parallel processes, as joblib understands it.
+        report
+            Called with the number of jobs done and the number of jobs.
+        """
+        done = {key: campaign for key in jobs if (campaign := self.get(key)) is not None}
+        missing = [key for key in jobs if key not in done]
+        if report is not None:
+            report(len(done), len(jobs))
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        for key, campaign in parallel(delayed(_keyed)(key, jobs[key]) for key in missing):
+            self.put(key, campaign)
+            done[key] = campaign
+            if report is not None:
+                report(len(done), len(jobs))
+        return {key: done[key] for key in jobs}
+
+
+def _keyed(key: tuple[Hashable, ...], job: Callable[[], Campaign]) -> tuple[tuple[Hashable, ...], Campaign]:
+    import torch
+
+    torch.set_num_threads(1)
+    return key, job()
