@@ -92,8 +92,8 @@ class Numeric(Parameter):
 
     def __post_init__(self) -> None:
         for bound in (self.lower, self.upper):
-            if isinstance(bound, bool) or not isinstance(bound, (int, float)) or not math.isfinite(bound):
-                raise SpaceError(f"parameter {self.name!r}: bounds must be finite numbers, got {bound!r}")
+            if not is_finite_number(bound):
+                raise SpaceError(f"parameter {self.name!r}: bounds must be finite numbers, got {bound!r:.60}")
             if self.integer and bound != int(bound):
                 raise SpaceError(f"parameter {self.name!r}: bounds of an integer must be whole, got {bound!r}")
         if not self.lower < self.upper:
@@ -108,6 +108,11 @@ class Numeric(Parameter):
             )
         object.__setattr__(self, "lower", float(self.lower))
         object.__setattr__(self, "upper", float(self.upper))
+        if not math.isfinite(self.upper - self.lower):
+            raise SpaceError(
+                f"parameter {self.name!r}: the bounds ({self.lower!r}, {self.upper!r}) are too far apart for double "
+                "precision; use other units"
+            )
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:
@@ -133,11 +138,12 @@ class Numeric(Parameter):
         if self.integer:
             return np.minimum(self.lower + np.floor(u * (self.upper - self.lower + 1)), self.upper)
         if self.log:
-            return np.clip(self.lower * (self.upper / self.lower) ** u, self.lower, self.upper)
+            low, high = math.log(self.lower), math.log(self.upper)
+            return np.clip(np.exp(low + u * (high - low)), self.lower, self.upper)
         return self.lower + u * (self.upper - self.lower)
 
     def from_raw(self, raw: float) -> Level:
-        return round(raw) if self.integer and raw == round(raw) else float(raw)
+        return round(raw) if self.integer and math.isfinite(raw) and raw == round(raw) else float(raw)
 
     def to_spec(self) -> dict[str, Any]:
         return {"bounds": [self.lower, self.upper], "log": self.log, "integer": self.integer}
@@ -156,6 +162,7 @@ class Ordered(Parameter):
     levels: tuple[Level, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(self.levels))
         _check_levels(self.name, self.levels)
         if self.numeric and list(self.levels) != sorted(self.levels):
             raise SpaceError(f"parameter {self.name!r}: numeric levels must increase, got {list(self.levels)}")
@@ -206,6 +213,7 @@ class Categorical(Parameter):
     levels: tuple[Level, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(self.levels))
         _check_levels(self.name, self.levels)
 
     @property
@@ -236,6 +244,14 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.bool_))
 
 
+def is_finite_number(value: Any) -> bool:
+    """Return whether a value is a real number that fits into a finite double, booleans not counted."""
+    try:
+        return is_number(value) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def plain_value(value: Any) -> Any:
     """Return a NumPy scalar as the Python value it stands for."""
     return value.item() if isinstance(value, np.generic) else value
@@ -243,21 +259,28 @@ def plain_value(value: Any) -> Any:
 
 def _number(value: Any, name: str) -> float:
     value = plain_value(value)
-    if value is None or (is_number(value) and math.isnan(value)):
-        raise SpaceError(f"parameter {name!r}: value missing")
-    if not is_number(value) or not math.isfinite(value):
-        raise SpaceError(f"parameter {name!r} takes finite numbers, got {value!r}")
-    return float(value)
+    if is_finite_number(value):
+        return float(value)
+    if _is_missing(value):
+        raise SpaceError(f"parameter {name!r}: value missing; give one, or leave the row out")
+    raise SpaceError(f"parameter {name!r} takes finite numbers, got {value!r:.60}")
 
 
 def _level_index(value: Any, name: str, levels: Sequence[Level]) -> int:
     value = plain_value(value)
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if isinstance(value, (str, bool, int, float)):
+        for index, level in enumerate(levels):
+            if isinstance(level, bool) == isinstance(value, bool) and level == value:
+                return index
+    if _is_missing(value):
         raise SpaceError(f"parameter {name!r}: value missing; its levels are {list(levels)}")
-    for index, level in enumerate(levels):
-        if isinstance(level, bool) == isinstance(value, bool) and level == value:
-            return index
-    raise SpaceError(f"parameter {name!r}: unknown level {value!r}; its levels are {list(levels)}")
+    raise SpaceError(f"parameter {name!r}: unknown level {value!r:.60}; its levels are {list(levels)}")
+
+
+def _is_missing(value: Any) -> bool:
+    import pandas as pd
+
+    return value is None or bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def _level_at(index: float, name: str, levels: Sequence[Level]) -> Level:
@@ -273,8 +296,8 @@ def _check_levels(name: str, levels: Sequence[Level]) -> None:
     if len(levels) < 2:
         raise SpaceError(f"parameter {name!r} needs at least two levels, got {list(levels)}; leave a constant out")
     for level in levels:
-        if not isinstance(level, (str, bool, int, float)) or (isinstance(level, float) and not math.isfinite(level)):
-            raise SpaceError(f"parameter {name!r}: levels must be text, numbers or booleans, got {level!r}")
+        if not isinstance(level, (str, bool)) and not is_finite_number(level):
+            raise SpaceError(f"parameter {name!r}: levels must be text, numbers or booleans, got {level!r:.60}")
     if len({(isinstance(level, bool), level) for level in levels}) < len(levels):
         raise SpaceError(f"parameter {name!r}: levels must differ, got {list(levels)}")
 
@@ -293,6 +316,8 @@ def parse_parameter(name: Any, entry: Any) -> Parameter:
     if not isinstance(name, str) or not name:
         raise SpaceError(f"parameter names must be non-empty text, got {name!r}")
     if isinstance(entry, Parameter):
+        if entry.name != name:
+            raise SpaceError(f"parameter {name!r} is described by one named {entry.name!r}; give both the same name")
         return entry
     if isinstance(entry, Mapping):
         return _parse_mapping(name, entry)
@@ -330,14 +355,14 @@ def _parse_mapping(name: str, entry: Mapping[str, Any]) -> Parameter:
             f"got keys {sorted(map(str, entry))}"
         )
     for flag in ("log", "integer", "ordered"):
-        if not isinstance(entry.get(flag, False), bool):
+        if not isinstance(entry.get(flag, False), (bool, np.bool_)):
             raise SpaceError(f"parameter {name!r}: {flag!r} must be true or false, got {entry[flag]!r}")
     values = entry[kind]
     if not isinstance(values, (list, tuple)) or (kind == "bounds" and len(values) != 2):
         raise SpaceError(f"parameter {name!r}: {kind!r} must be a list, of two numbers for bounds, got {values!r}")
     if kind == "bounds":
         low, high = (plain_value(value) for value in values)
-        return Numeric(name, low, high, log=entry.get("log", False), integer=entry.get("integer", False))
+        return Numeric(name, low, high, log=bool(entry.get("log")), integer=bool(entry.get("integer")))
     levels = tuple(plain_value(level) for level in values)
     ordered = entry.get("ordered", bool(levels) and all(is_number(level) for level in levels))
     return Ordered(name, levels) if ordered else Categorical(name, levels)

@@ -17,7 +17,7 @@ from scipy.stats import qmc
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.parameters import FRAMES, Categorical, Frame, Level, Parameter, parse_parameter, plain_value
+from mkbo_plugins.parameters import FRAMES, Categorical, Frame, Level, Parameter, is_number, parse_parameter, plain_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,11 +41,15 @@ class ParameterSpace:
     parameters: tuple[Parameter, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", tuple(self.parameters))
         if not self.parameters:
-            raise SpaceError("a space needs at least one parameter")
+            raise SpaceError("a space needs at least one parameter; describe one, such as {'power': (0, 10)}")
+        strange = next((p for p in self.parameters if not isinstance(p, Parameter)), None)
+        if strange is not None:
+            raise SpaceError(f"a space is made of parameters, got {strange!r}; ParameterSpace.from_dict makes them")
         duplicates = sorted({name for name in self.names if self.names.count(name) > 1})
         if duplicates:
-            raise SpaceError(f"parameter names must differ, found twice: {duplicates}")
+            raise SpaceError(f"parameter names must differ, found twice: {duplicates}; rename one of each")
 
     @classmethod
     def from_dict(cls, spec: Mapping[str, Any]) -> "ParameterSpace":
@@ -82,22 +86,32 @@ class ParameterSpace:
         Raises
         ------
         SpaceError
-            If a column is constant or holds nothing but missing values.
+            If `target` is no column, or a column is constant, doubled, or holds nothing but missing values.
         """
+        import pandas as pd
+
+        if not isinstance(table, pd.DataFrame):
+            raise SpaceError(f"table must be a pandas DataFrame, got {type(table).__name__}")
+        present = list(table.columns)
+        if target not in present:
+            raise SpaceError(f"target {target!r} is not a column of the table; it has {present}")
+        check_doubled(present, present)
         spec: dict[str, Any] = {}
-        for name in table.columns:
+        for name in present:
             if name == target:
                 continue
-            column = table[name].dropna()
-            if column.nunique() < 2:
-                raise SpaceError(f"column {name!r} is constant or empty: describe the space without it, or drop it")
-            if column.dtype.kind in "iuf":
-                spec[str(name)] = (float(column.min()), float(column.max()))
+            values = [plain_value(value) for value in table[name].dropna()]
+            if all(is_number(value) for value in values) and not isinstance(table[name].dtype, pd.CategoricalDtype):
+                levels: list[Any] = sorted(set(values))
+                spec[name] = (min(values, default=0), max(values, default=0))
             else:
-                spec[str(name)] = {
-                    "levels": sorted({plain_value(value) for value in column}, key=str),
-                    "ordered": False,
-                }
+                faulty = next((value for value in values if not isinstance(value, (str, bool, int, float))), None)
+                if faulty is not None:
+                    raise SpaceError(f"column {name!r} must hold numbers, text or booleans, got {faulty!r:.60}")
+                levels = sorted(set(values), key=str)
+                spec[name] = {"levels": levels, "ordered": False}
+            if len(levels) < 2:
+                raise SpaceError(f"column {name!r} is constant or empty: describe the space without it, or drop it")
         return cls.from_dict(spec)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
@@ -142,7 +156,7 @@ class ParameterSpace:
         xp = array_namespace(X)
         return xp.concat([p.to_coordinates(X[..., j], frame) for j, p in enumerate(self.parameters)], axis=-1)
 
-    def to_raw(self, points: Any) -> np.ndarray:
+    def to_raw(self, points: Any, *, row_numbers: Sequence[int] | None = None) -> np.ndarray:
         """Return user-facing points as a checked raw array.
 
         Parameters
@@ -151,6 +165,8 @@ class ParameterSpace:
             A DataFrame (columns found by name, others ignored), a mapping or a sequence of mappings of names to
             values, or an array-like (n, number of parameters) in column order. Numeric arrays are raw already;
             elsewhere categorical values are levels.
+        row_numbers
+            Numbers by which error messages call the rows; None counts from 0.
 
         Returns
         -------
@@ -171,11 +187,11 @@ class ParameterSpace:
             columns = {name: [_record_value(record, name, i) for i, record in enumerate(points)] for name in self.names}
         else:
             return self._checked_array(points)
-        raw = [_gather(p.to_raw, columns[p.name]) for p in self.parameters]
+        raw = [_gather(p.to_raw, columns[p.name], row_numbers) for p in self.parameters]
         return np.column_stack(raw) if raw[0].size else np.empty((0, len(self.names)))
 
     def _checked_array(self, points: Any) -> np.ndarray:
-        array = np.asarray(points)
+        array = as_array(points, "points")
         if array.ndim != 2 or array.shape[1] != len(self.names):
             raise SpaceError(
                 f"expected points (n, {len(self.names)}) with columns {list(self.names)}, got shape {array.shape}"
@@ -188,10 +204,19 @@ class ParameterSpace:
 
     def from_raw(self, X: np.ndarray) -> list[dict[str, Level]]:
         """Return raw points (n, number of parameters) as user-facing mappings of names to values."""
-        return [{p.name: p.from_raw(v) for p, v in zip(self.parameters, row, strict=True)} for row in np.asarray(X)]
+        array = as_array(X, "points")
+        if array.ndim != 2 or array.shape[1] != len(self.names) or array.dtype.kind not in "fiu":
+            raise SpaceError(
+                f"expected raw numbers (n, {len(self.names)}) with columns {list(self.names)}, got an array of "
+                f"{array.dtype} of shape {array.shape}"
+            )
+        return [{p.name: p.from_raw(v) for p, v in zip(self.parameters, row, strict=True)} for row in array]
 
     def sobol(self, n: int, seed: int | None = 0) -> np.ndarray:
         """Return `n` space-filling raw points, (n, number of parameters), from a scrambled Sobol sequence."""
+        for name, value in {"n": n, "seed": 0 if seed is None else seed}.items():
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+                raise SpaceError(f"{name} must be a whole number of at least 0, got {value!r}")
         engine = qmc.Sobol(len(self.parameters), seed=seed)
         unit = engine.random_base2(max(0, math.ceil(math.log2(max(n, 1)))))[:n]
         return np.column_stack([p.from_unit(unit[:, j]) for j, p in enumerate(self.parameters)])
@@ -199,18 +224,35 @@ class ParameterSpace:
 
 def check_frame(frame: str) -> None:
     """Raise a `SpaceError` unless `frame` is one of `FRAMES`."""
-    if frame not in FRAMES:
+    if not isinstance(frame, str) or frame not in FRAMES:
         raise SpaceError(f"frame must be one of {list(FRAMES)}, got {frame!r}")
 
 
-def _gather(convert: Callable[[Any], float], values: Iterable[Any]) -> np.ndarray:
+def as_array(values: Any, name: str) -> np.ndarray:
+    """Return an array of numbers, or of objects where `values` holds anything else, so that nothing turns into text.
+
+    Raises
+    ------
+    SpaceError
+        If rows differ in length, or `values` cannot be read as an array.
+    """
+    try:
+        array = np.asarray(values)
+        return array if array.dtype.kind in "fiubcO" else np.asarray(values, dtype=object)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise SpaceError(f"{name} cannot be read as an array with rows of one length: {error}") from error
+
+
+def _gather(
+    convert: Callable[[Any], float], values: Iterable[Any], row_numbers: Sequence[int] | None = None
+) -> np.ndarray:
     """Convert a column, gathering the faulty rows into one message."""
     raw, faults = [], []
     for row, value in enumerate(values):
         try:
             raw.append(convert(value))
         except SpaceError as error:
-            faults.append((row, error))
+            faults.append((row if row_numbers is None else int(row_numbers[row]), error))
     if faults:
         rows = [row for row, _ in faults]
         shown = f"row {rows[0]}" if len(rows) == 1 else f"rows {rows[:10]}{' and more' if len(rows) > 10 else ''}"
@@ -232,8 +274,13 @@ def _table_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
     present = list(table.columns)
     missing = [name for name in names if name not in present]
     if missing:
-        raise SpaceError(f"columns {missing} are missing; the table has {present}")
-    doubled = [name for name in names if present.count(name) > 1]
+        raise SpaceError(f"columns {missing} are missing; the table has {present}; add or rename columns")
+    check_doubled(present, names)
+    return {name: table[name].tolist() for name in names}
+
+
+def check_doubled(present: Sequence[Any], names: Iterable[Any]) -> None:
+    """Raise a `SpaceError` if one of `names` occurs more than once in `present`."""
+    doubled = list(dict.fromkeys(name for name in names if present.count(name) > 1))
     if doubled:
         raise SpaceError(f"columns {doubled} occur more than once; rename or drop the extra ones")
-    return {name: table[name].tolist() for name in names}

@@ -3,6 +3,7 @@
 import torch
 from botorch.sampling.pathwise.features.generators import GenKernelFeatures
 from botorch.sampling.pathwise.features.maps import KernelEvaluationMap
+from linear_operator import LinearOperator, to_dense
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
@@ -16,8 +17,8 @@ class _InverseRoot(torch.nn.Module):
         super().__init__()
         self.register_buffer("root", root)
 
-    def forward(self, values: Tensor) -> Tensor:
-        return torch.linalg.solve_triangular(self.root, values.mT, upper=False).mT
+    def forward(self, values: Tensor | LinearOperator) -> Tensor:
+        return torch.linalg.solve_triangular(self.root, to_dense(values).mT, upper=False).mT
 
 
 @GenKernelFeatures.register(PretrainedKernel)

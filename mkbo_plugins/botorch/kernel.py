@@ -2,26 +2,31 @@
 
 import copy
 from collections import OrderedDict
+from functools import partial
 from typing import Any
 
 import torch
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
-from gpytorch.constraints import Positive
+from gpytorch.constraints import Interval
 from gpytorch.kernels import Kernel
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from mkbo_plugins.botorch.differentiable import DifferentiableEvaluator
+from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.core.forms import HYPERPARAMETERS, get_form
 from mkbo_plugins.errors import ArtefactError, KernelError
 from mkbo_plugins.pretrained import PretrainedCovariance
+
+LOG_SCALE_LIMIT = 50.0
+"""Bound on the absolute logarithm of a learned scale: far beyond any meaning, yet finite in single precision."""
 
 CACHED_PARTS = 8
 """Gram parts kept for inputs seen before; hyperparameter fitting asks for the same ones at every step."""
 
 
 class PretrainedKernel(Kernel):
-    """Covariance of a form of `mkbo_plugins.core.forms`, for inputs put out by `NamedFrame`.
+    """Covariance of a form of `mkbo_plugins.core.forms`, for inputs put out by `NamedFrame` or going into it.
 
     The fixed parts come from the artefact in double precision whatever the dtype of the inputs; learned are the
     scales that the form has and the length scales of the stock covariance.
@@ -36,7 +41,12 @@ class PretrainedKernel(Kernel):
         Number of input columns behind the frame coordinates, which the stock covariance sees. Forms without a stock
         covariance are multiplied by it where there are any, so that parameters the table lacks still count.
     landmarks
-        Inputs spread over the domain, (M, d), for feature approximations; None spreads them over the table's space.
+        Inputs spread over the domain, (M, d), for feature approximations; None spreads them over the space of
+        `frame`, or the table's.
+    frame
+        Map from raw inputs to the columns this kernel needs; None where the inputs are those columns already. Inside
+        the kernel it serves hosts that feed inputs through a model's input transform twice, as joint entropy search
+        does when it conditions on optima.
     **kwargs
         ``batch_shape`` and ``active_dims`` of `gpytorch.kernels.Kernel`.
 
@@ -54,6 +64,7 @@ class PretrainedKernel(Kernel):
         form: str = "transfer",
         stock_dims: int = 0,
         landmarks: Tensor | None = None,
+        frame: NamedFrame | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -65,6 +76,7 @@ class PretrainedKernel(Kernel):
         self.frame_dims = len(cov.space.coordinate_names)
         self.stock_dims = stock_dims
         self.landmarks = landmarks
+        self.frame = frame
         self.stock = (
             get_covar_module_with_dim_scaled_prior(ard_num_dims=stock_dims, batch_shape=self.batch_shape)
             if stock_dims
@@ -76,26 +88,25 @@ class PretrainedKernel(Kernel):
 
     def _register_scale(self, name: str) -> None:
         prior = HYPERPARAMETERS[name]
-        raw = f"raw_{name}"
-        self.register_parameter(raw, torch.nn.Parameter(torch.zeros(self._batch_shape)))
-        self.register_constraint(raw, Positive(transform=torch.exp, inv_transform=torch.log))
+        self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.full(self._batch_shape, prior.mean)))
+        # Raw values are logarithms; optimisers see the bounds, so that no scale vanishes or overflows.
+        self.register_constraint(f"raw_{name}", Interval(-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT, transform=None))
         self.register_prior(
             f"{name}_prior",
             LogNormalPrior(prior.mean, prior.spread),
             lambda module: module.scale(name),
             lambda module, value: module.set_scale(name, value),
         )
-        self.set_scale(name, prior.median)
 
     def scale(self, name: str) -> Tensor:
         """Return a learned scale, of the batch shape: ``output_scale``, ``moment_scale`` or ``feature_scale``."""
-        return getattr(self, f"raw_{name}_constraint").transform(getattr(self, f"raw_{name}"))
+        return getattr(self, f"raw_{name}").exp()
 
     def set_scale(self, name: str, value: Tensor | float) -> None:
         """Set a learned scale."""
         raw = getattr(self, f"raw_{name}")
         value = torch.as_tensor(value, dtype=raw.dtype, device=raw.device).expand(raw.shape)
-        self.initialize(**{f"raw_{name}": getattr(self, f"raw_{name}_constraint").inverse_transform(value)})
+        self.initialize(**{f"raw_{name}": value.log()})
 
     @property
     def is_stationary(self) -> bool:
@@ -108,6 +119,8 @@ class PretrainedKernel(Kernel):
         """Return the covariance (..., n, n'), or its diagonal (..., n) when `diag`."""
         if last_dim_is_batch:
             raise KernelError("PretrainedKernel couples its coordinates and has no last_dim_is_batch mode")
+        if self.frame is not None:
+            x1, x2 = self.frame.transform(x1), self.frame.transform(x2)
         if x1.shape[-1] != self.frame_dims + self.stock_dims:
             raise KernelError(
                 f"expected {self.frame_dims} frame and {self.stock_dims} stock columns, got {x1.shape[-1]} columns; "
@@ -147,6 +160,8 @@ class PretrainedKernel(Kernel):
         """Return `n` inputs spread over the domain, (n, d), for feature approximations."""
         if self.landmarks is not None and len(self.landmarks) >= n:
             points = self.landmarks[:n]
+        elif self.frame is not None:
+            points = self.frame.sample(n, torch.empty(0, dtype=torch.double))
         else:
             space = self.cov.space
             frame = torch.as_tensor(space.to_coordinates(space.sobol(n), self.cov.frame))
@@ -166,6 +181,13 @@ class PretrainedKernel(Kernel):
             new.batch_shape = parameter.shape
         if self.stock is not None:
             new.stock = self.stock[index]
+        return new
+
+    def expand_batch(self, *sizes: Any) -> "PretrainedKernel":
+        """Return the kernel with its learned scales expanded to a batch shape."""
+        new = super().expand_batch(*sizes)
+        if new is not self:
+            new.active_dims = self.active_dims  # GPyTorch expands every buffer, this one too
         return new
 
     def get_extra_state(self) -> Tensor:
@@ -188,6 +210,14 @@ class PretrainedKernel(Kernel):
             )
 
 
+def _read_scale(name: str, kernel: PretrainedKernel) -> Tensor:
+    return kernel.scale(name)
+
+
+def _write_scale(name: str, kernel: PretrainedKernel, value: Tensor) -> None:
+    kernel.set_scale(name, value)
+
+
 class _PartCache:
     """A few most recent results with the inputs they are for, compared by value; copies start empty."""
 
@@ -201,6 +231,8 @@ class _PartCache:
             self._entries.move_to_end(key)
             return entry[2]
         value = compute().detach()
+        if value.is_inference():
+            return value  # no later fit could differentiate through it
         self._entries[key] = (z1.detach().clone(), z2.detach().clone(), value)
         while len(self._entries) > CACHED_PARTS:
             self._entries.popitem(last=False)

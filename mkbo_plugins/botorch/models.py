@@ -14,8 +14,6 @@ from mkbo_plugins.errors import MkboError, TableError
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.space import ParameterSpace
 
-LANDMARKS = 1024
-
 
 def pretrained_gp(
     cov: PretrainedCovariance,
@@ -70,7 +68,7 @@ def pretrained_gp(
             raise MkboError(f"pretrained_gp sets {forbidden} itself; build a SingleTaskGP to choose your own")
     _check_data(train_X, train_Y)
     stock_only = form == "stock"
-    transform = NamedFrame(
+    frame = NamedFrame(
         cov,
         names,
         space=space,
@@ -78,16 +76,17 @@ def pretrained_gp(
         frame_columns=not stock_only,
         stock_columns="all" if chosen.uses_stock else "extra",
     )
-    if not stock_only:
-        outputs = train_Y.shape[-1]
-        kwargs["covar_module"] = PretrainedKernel(
-            cov,
-            form,
-            stock_dims=transform.num_stock_columns,
-            landmarks=transform.transform(transform.sample(LANDMARKS, train_X)),
-            batch_shape=torch.Size([*train_X.shape[:-2], *([outputs] if outputs > 1 else [])]),
-        )
-    return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, input_transform=transform, **kwargs)
+    if stock_only:
+        return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, input_transform=frame, **kwargs)
+    outputs = train_Y.shape[-1]
+    kernel = PretrainedKernel(
+        cov,
+        form,
+        stock_dims=frame.num_stock_columns,
+        frame=frame,
+        batch_shape=torch.Size([*train_X.shape[:-2], *([outputs] if outputs > 1 else [])]),
+    )
+    return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, covar_module=kernel, **kwargs)
 
 
 def _check_data(train_X: Tensor, train_Y: Tensor) -> None:

@@ -5,7 +5,6 @@
 """
 
 import math
-from itertools import combinations_with_replacement
 
 import numpy as np
 from scipy.special import gammaln
@@ -16,13 +15,12 @@ from mkbo_plugins.core.reweighting import ReweightedKernel
 
 def monomial_exponents(dimension: int, max_degree: int) -> np.ndarray:
     """Return the exponents of all monomials up to a degree, (M, dimension), by degree."""
-    rows = [np.zeros((1, dimension), dtype=int)]
-    for degree in range(1, max_degree + 1):
-        picks = np.array(list(combinations_with_replacement(range(dimension), degree)))
-        exponents = np.zeros((len(picks), dimension), dtype=int)
-        np.add.at(exponents, (np.arange(len(picks))[:, None], picks), 1)
-        rows.append(exponents)
-    return np.concatenate(rows)
+    exponents = np.zeros((1, 0), dtype=int)
+    for _ in range(dimension):
+        choices = max_degree - exponents.sum(axis=1) + 1
+        first = np.repeat(np.cumsum(choices) - choices, choices)
+        exponents = np.column_stack([np.repeat(exponents, choices, axis=0), np.arange(len(first)) - first])
+    return exponents[np.argsort(exponents.sum(axis=1), kind="stable")]
 
 
 def monomials(X: np.ndarray, exponents: np.ndarray) -> np.ndarray:
@@ -37,8 +35,7 @@ def monomials(X: np.ndarray, exponents: np.ndarray) -> np.ndarray:
 def log_tau_squared(kernel: FreeKernel, exponents: np.ndarray) -> np.ndarray:
     """Return log tau_k^2 for exponents (M, d), (M,); minus infinity where the series lacks the degree."""
     degrees = exponents.sum(axis=1)
-    by_degree = [kernel.coefficient(q) for q in range(int(degrees.max(initial=0)) + 1)]
-    log_kappa = np.array([math.log(kappa) if kappa else -np.inf for kappa in by_degree])
+    log_kappa = np.array([kernel.log_coefficient(q) for q in range(int(degrees.max(initial=0)) + 1)])
     weights = np.ones(exponents.shape[1]) if kernel.weights is None else np.asarray(kernel.weights)
     log_multinomial = gammaln(degrees + 1) - gammaln(exponents + 1).sum(axis=1)
     return log_kappa[degrees] + log_multinomial + exponents @ np.log(weights)
@@ -75,7 +72,8 @@ def parameter_shares(
     Returns
     -------
     shares
-        For each set of parameters, the summed variance of the features that involve exactly these, as a share.
+        For each set of parameters, the summed variance of the features that involve exactly these, as a share; empty
+        where the features overflow or vanish, as they do when length scales are small in many dimensions.
     captured
         Mean over `points` of the part of K^E(x, x) that the enumerated features account for, as a share.
     """
@@ -85,16 +83,19 @@ def parameter_shares(
     while degree < limit and math.comb(dimension + degree + 1, dimension) <= max_features:
         degree += 1
     exponents = monomial_exponents(dimension, degree)
-    damping = np.exp(kernel.base.log_damping(points))
-    values = feature_weights(kernel, exponents) * monomials(points, exponents) * damping[:, None]
+    log_damping = kernel.base.log_damping(points)
     whole = kernel.evaluator.pointwise(points * points)
-    diagonal = whole.mantissa * np.exp(whole.log_scale) * damping**2
-    variances = values.var(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = feature_weights(kernel, exponents) * monomials(points, exponents) * np.exp(log_damping)[:, None]
+        diagonal = whole.mantissa * np.exp(whole.log_scale + 2 * log_damping)
+        variances = values.var(axis=0)
     shares: dict[frozenset[str], float] = {}
     for row, variance in zip(exponents, variances, strict=True):
         involved = frozenset(owners[j] for j in np.flatnonzero(row))
         shares[involved] = shares.get(involved, 0.0) + float(variance)
     shares.pop(frozenset(), None)
     total = sum(shares.values())
+    if not (math.isfinite(total) and total > 0):
+        return {}, 0.0
     ordered = sorted(shares.items(), key=lambda item: (-item[1], sorted(item[0])))
     return {involved: share / total for involved, share in ordered}, float((values**2).sum() / diagonal.sum())

@@ -83,6 +83,11 @@ class FreeKernel(ABC):
     def coefficient(self, degree: int) -> float:
         """Return the series coefficient kappa_degree, or 0 beyond the last one."""
 
+    def log_coefficient(self, degree: int) -> float:
+        """Return log kappa_degree, minus infinity where the series lacks the degree."""
+        kappa = self.coefficient(degree)
+        return math.log(kappa) if kappa else -math.inf
+
     @property
     @abstractmethod
     def degree_limit(self) -> float:
@@ -271,7 +276,10 @@ class _ExponentialSeries(FreeKernel, ABC):
         return self.series(c) / self.sigma
 
     def coefficient(self, degree: int) -> float:
-        return math.exp(-degree * math.log(self.sigma) - math.lgamma(degree + 1))
+        return math.exp(self.log_coefficient(degree))
+
+    def log_coefficient(self, degree: int) -> float:
+        return -degree * math.log(self.sigma) - math.lgamma(degree + 1)
 
 
 @dataclass(frozen=True)

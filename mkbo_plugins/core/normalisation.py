@@ -42,7 +42,7 @@ def normalised(evaluator: Evaluator, X: Array, Y: Array | None = None, *, elemen
     undefined = zero_x | zero_y
     exponent = between.log_scale - (scale_x + scale_y) / 2
     exponent = xp.where(undefined, xp.zeros_like(exponent), exponent)
-    quotient = xp.clip(between.mantissa * xp.exp(exponent) / xp.sqrt(norm_x * norm_y), -1.0, 1.0)
+    quotient = xp.clip(between.mantissa * xp.exp(exponent) / (xp.sqrt(norm_x) * xp.sqrt(norm_y)), -1.0, 1.0)
     equal = equal_points(X, X if Y is None else Y, elementwise=elementwise)
     quotient = xp.where(undefined, xp.zeros_like(quotient), quotient)
     return xp.astype(xp.where(equal, xp.ones_like(quotient), quotient), X.dtype)
@@ -71,13 +71,15 @@ class NormalisedKernel:
             return normalised(evaluator, *points, elementwise=True)
         xp = array_namespace(*points)
         total = evaluator.pointwise(reduce(lambda a, b: a * b, points))
-        value, exponent = total.mantissa, total.log_scale
+        value, exponent, undefined = total.mantissa, total.log_scale, xp.zeros_like(total.mantissa, dtype=xp.bool)
         for x in points:
             diagonal = evaluator.pointwise(x * x)
-            undefined = diagonal.mantissa <= diagonal.rounding_bound()
-            norm = xp.where(undefined, xp.ones_like(diagonal.mantissa), diagonal.mantissa)
-            value = xp.where(undefined, xp.zeros_like(norm), value / xp.sqrt(norm))
+            zero = diagonal.mantissa <= diagonal.rounding_bound()
+            undefined = undefined | zero
+            value = value / xp.sqrt(xp.where(zero, xp.ones_like(diagonal.mantissa), diagonal.mantissa))
             exponent = exponent - diagonal.log_scale / 2
+        exponent = xp.where(undefined, xp.zeros_like(exponent), exponent)
+        value = xp.where(undefined, xp.zeros_like(value), value)
         return xp.astype(value * xp.exp(exponent), points[0].dtype)
 
     def gram(self, X: Array, Y: Array | None = None) -> Array:

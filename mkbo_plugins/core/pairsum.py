@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from mkbo_plugins.core.arrays import Array, constant, pairwise_shape
 from mkbo_plugins.core.kernels import FreeKernel
@@ -24,7 +24,7 @@ MAX_ENTRIES = 1 << 23
 
 
 class ScaledSum(NamedTuple):
-    """A sum ``mantissa * exp(log_scale)`` with the sum of its absolute terms on the same scale."""
+    """A sum ``mantissa * exp(log_scale)``; `absolute` is that of its absolute terms, each times its rounding error."""
 
     mantissa: Array
     absolute: Array
@@ -33,12 +33,10 @@ class ScaledSum(NamedTuple):
     def rounding_bound(self) -> Array:
         """Return a bound on the rounding error of `mantissa`, of its shape.
 
-        Each term carries the rounding of its exponent, relative to the exponent's size, and the summation adds a few
-        units more; both are relative to the sum of absolute terms.
+        Each term carries the rounding of the numbers that add up to its exponent, relative to their size, and the
+        summation adds a few units more; all are relative to the absolute terms.
         """
-        xp = array_namespace(self.mantissa)
-        eps = float(xp.finfo(self.mantissa.dtype).eps)
-        return eps * (16 + 4 * xp.abs(self.log_scale)) * self.absolute
+        return 4 * float(array_namespace(self.mantissa).finfo(self.mantissa.dtype).eps) * self.absolute
 
 
 class Evaluator(Protocol):
@@ -86,7 +84,7 @@ class PairSum:
         rows = max(1, BLOCK_ENTRIES // self._block_pairs)
         parts = [self._sum(flat[start : start + rows, :]) for start in range(0, flat.shape[0], rows)]
         if not parts:
-            empty = xp.zeros(U.shape[:-1], dtype=xp.float64, device=U.device)
+            empty = xp.zeros(U.shape[:-1], dtype=xp.float64, device=device(U))
             return ScaledSum(empty, empty, empty)
         return ScaledSum(*(xp.reshape(xp.concat(part), U.shape[:-1]) for part in zip(*parts, strict=True)))
 
@@ -108,9 +106,9 @@ class PairSum:
         step = max(1, MAX_ENTRIES // max(1, X.shape[-1]))
         parts = [
             self.pointwise(X[rows[start : start + step], :] * X[columns[start : start + step], :])
-            for start in range(0, rows.size, step)
+            for start in range(0, max(1, rows.size), step)
         ]
-        index = xp.asarray(triangle.ravel())
+        index = xp.asarray(triangle.ravel(), device=device(X))
         return ScaledSum(
             *(xp.reshape(xp.take(xp.concat(part), index, axis=0), (n, n)) for part in zip(*parts, strict=True))
         )
@@ -154,7 +152,7 @@ class PairSum:
 
     def _sum(self, U: Array) -> ScaledSum:
         xp = array_namespace(U)
-        mantissa = absolute = xp.zeros_like(U[:, 0])
+        mantissa = absolute = of_constants = xp.zeros_like(U[:, 0])
         scale = xp.full_like(mantissa, -xp.inf)
         for points, sign, log_abs in self._blocks(U):
             inner = xp.matmul(U, points.T)
@@ -167,9 +165,12 @@ class PairSum:
             weights = xp.exp(exponent - largest[:, None])
             terms = weights if terms is None else weights * terms
             mantissa = mantissa * rescale + xp.matmul(terms, sign)
-            absolute = absolute * rescale + xp.sum(xp.abs(terms), axis=1)
+            size = xp.abs(terms)
+            absolute = absolute * rescale + xp.sum(size, axis=1)
+            # An exponent near 0 may be the difference of large numbers, of which log_abs is one.
+            of_constants = of_constants * rescale + xp.matmul(size, xp.abs(log_abs))
             scale = largest
-        return ScaledSum(mantissa, absolute, scale)
+        return ScaledSum(mantissa, (4 + xp.abs(scale)) * absolute + 2 * of_constants, scale)
 
     def _gradient(self, U: Array, scale: Array) -> Array:
         xp = array_namespace(U)

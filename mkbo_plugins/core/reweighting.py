@@ -63,7 +63,7 @@ class WeightedPoints:
         return np.array_equal(self.points, other.points) and np.array_equal(self.alpha, other.alpha)
 
     def __hash__(self) -> int:
-        return hash((self.points.tobytes(), self.alpha.tobytes()))
+        return hash(((self.points + 0.0).tobytes(), (self.alpha + 0.0).tobytes()))  # 0.0 equals -0.0
 
 
 @dataclass(frozen=True)

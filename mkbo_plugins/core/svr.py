@@ -4,15 +4,20 @@
 by scikit-learn.
 """
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVR
 
 MAX_ITERATIONS = 200_000
 """Cap on solver iterations of one fit; a fit that hits it is not trusted."""
+
+
+class _QuietSVR(SVR):
+    """Leaves an early stop to `fit_status_`: warnings cannot be caught safely in several threads at once."""
+
+    def _warn_from_fit_status(self) -> None:
+        pass
 
 
 class SVRFit(NamedTuple):
@@ -59,7 +64,7 @@ def fit_svr(
         Stopping tolerance of the solver, relative to the spread of `y`.
     """
     spread = float(np.std(y)) or 1.0
-    machine = SVR(
+    machine = _QuietSVR(
         kernel="precomputed",
         C=C / spread,
         epsilon=epsilon / spread,
@@ -67,13 +72,10 @@ def fit_svr(
         max_iter=MAX_ITERATIONS,
         cache_size=500,
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        machine.fit(gram, (y - np.mean(y)) / spread, sample_weight=sample_weight)
+    machine.fit(gram, (y - np.mean(y)) / spread, sample_weight=sample_weight)
     alpha = np.zeros(len(y))
     alpha[machine.support_] = machine.dual_coef_[0] * spread
-    converged = not any(issubclass(w.category, ConvergenceWarning) for w in caught)
-    return SVRFit(alpha, float(machine.intercept_[0]) * spread + float(np.mean(y)), converged)
+    return SVRFit(alpha, float(machine.intercept_[0]) * spread + float(np.mean(y)), machine.fit_status_ == 0)
 
 
 def leave_one_out_svr(

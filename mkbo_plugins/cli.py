@@ -1,0 +1,190 @@
+"""The command line: ``mkbo pretrain``, ``mkbo show`` and ``mkbo demo``."""
+
+import sys
+import tomllib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from mkbo_plugins.errors import MkboError, MkboWarning, SpaceError, TableError
+from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.report import describe, describe_interactions, describe_parameters
+from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.training import pretrain as train
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Pre-train a covariance function on a table of condensed knowledge and look at what it learned.",
+)
+
+
+class Trainer(StrEnum):
+    """How the table's machine is trained."""
+
+    svm = "svm"
+    gp = "gp"
+
+
+class FrameName(StrEnum):
+    """What the bounds are mapped to."""
+
+    centred = "centred"
+    unit = "unit"
+
+
+@app.command()
+def pretrain(
+    table: Annotated[Path, typer.Argument(help="CSV file with a header; a column for each parameter and the target.")],
+    target: Annotated[str, typer.Option(help="Name of the target column.")],
+    space: Annotated[
+        Path | None,
+        typer.Option(help="TOML file: a [name] section with bounds = [low, high] or levels = [...] per parameter."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; TABLE.mkbo.json beside the table if left out.")
+    ] = None,
+    trainer: Annotated[Trainer, typer.Option(help="Support vector machine or Gaussian process.")] = Trainer.svm,
+    kernel: Annotated[str, typer.Option(help="se, exponential, polynomial or linear.")] = "se",
+    frame: Annotated[FrameName, typer.Option(help="Map bounds to [-1, 1] or to [0, 1].")] = FrameName.centred,
+    ard: Annotated[bool, typer.Option(help="Learn a weight for each parameter.")] = True,
+    groups: Annotated[str | None, typer.Option(help="Column whose equal values mark replicates.")] = None,
+    log_target: Annotated[bool, typer.Option("--log-target", help="Train on the target's logarithm.")] = False,
+    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows that lack a value.")] = False,
+    jobs: Annotated[int, typer.Option(help="Parallel workers; -1 for all cores.")] = -1,
+) -> None:
+    """Pre-train a covariance on TABLE and save it as one small file.
+
+    Example: mkbo pretrain patents.csv --target strength_MPa --space space.toml --out alloy.mkbo.json
+    """
+    console = Console()
+    with _plain_errors():
+        frame_data = _read_csv(table)
+        chosen = _read_space(space) if space is not None else _space_from_table(console, frame_data, target, groups)
+        cov = train(
+            frame_data,
+            target,
+            chosen,
+            kernel=kernel,
+            ard=ard,
+            frame=frame.value,
+            trainer=trainer.value,
+            groups=groups,
+            log_target=log_target,
+            missing="drop" if drop_missing else "error",
+            n_jobs=jobs,
+        )
+        written = cov.save(out if out is not None else table.with_suffix(".mkbo.json"))
+        _print_summary(console, cov)
+        console.print(f"saved as {written}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def show(file: Annotated[Path, typer.Argument(help="A saved covariance, *.mkbo.json.")]) -> None:
+    """Show what a saved covariance has learned.
+
+    Example: mkbo show alloy.mkbo.json
+    """
+    with _plain_errors():
+        _print_summary(Console(), PretrainedCovariance.load(file))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for results; a second run continues in it.")] = Path("mkbo-demo"),
+    seeds: Annotated[int, typer.Option(min=1, help="Paired campaigns from different starting points.")] = 4,
+    trials: Annotated[int, typer.Option(min=1, help="Trials after three starting points.")] = 12,
+) -> None:
+    """Tune a real classifier with and without knowledge of cheap earlier runs, and print what happened.
+
+    64 support vector classifiers trained on 200 of scikit-learn's handwritten digits are the table; tuning on all
+    1,797 images is the target. Both models start from the same points.
+
+    Example: mkbo demo --seeds 10
+    """
+    with _plain_errors():
+        try:
+            from mkbo_plugins.experiments.demo import run_demo
+        except ImportError as error:
+            raise MkboError(f"{error}; the demo needs both: pip install 'mkbo_plugins[botorch,plot]'") from error
+        run_demo(Console(), out, seeds=seeds, trials=trials)
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Print errors and warnings of this package as plain sentences; an error ends the command with status 2."""
+    errors = Console(stderr=True)
+
+    def print_warning(message: Warning | str, category: type[Warning], *args: object) -> None:
+        if issubclass(category, MkboWarning):
+            errors.print(f"note: {message}", highlight=False, markup=False, soft_wrap=True)
+        else:
+            original(message, category, *args)  # type: ignore[arg-type]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", MkboWarning)
+        original, warnings.showwarning = warnings.showwarning, print_warning  # type: ignore[assignment]
+        try:
+            yield
+        except MkboError as error:
+            errors.print(f"error: {error}", highlight=False, markup=False, soft_wrap=True)
+            sys.exit(2)
+
+
+def _read_csv(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    try:
+        return pd.read_csv(path)
+    except FileNotFoundError:
+        raise TableError(f"{path} does not exist") from None
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise TableError(f"{path} cannot be read as a CSV table: {error}") from error
+
+
+def _read_space(path: Path) -> ParameterSpace:
+    try:
+        spec = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SpaceError(f"{path} does not exist") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SpaceError(f"{path} cannot be read as TOML: {error}") from error
+    return ParameterSpace.from_dict(spec)
+
+
+def _space_from_table(console: Console, table: "pd.DataFrame", target: str, groups: str | None) -> ParameterSpace:
+    used = table.drop(columns=[groups]) if groups in table.columns else table
+    space = ParameterSpace.from_table(used, target)
+    console.print(
+        f"no --space given: every column but {target!r} is taken as a parameter, with bounds at its extremes in the "
+        "table; give a space if the target's range is wider",
+        highlight=False,
+    )
+    return space
+
+
+def _print_summary(console: Console, cov: PretrainedCovariance) -> None:
+    facts = Table(box=None, show_header=False)
+    for label, text in describe(cov):
+        facts.add_row(label, text)
+    console.print(facts)
+    parameters = Table("parameter", "range", "length scale", title="What the table said of each parameter")
+    for row in describe_parameters(cov):
+        parameters.add_row(*row)
+    console.print(parameters)
+    shares, captured = describe_interactions(cov)
+    weights = Table("varies with", "share of prior variance", title="What the covariance expects of the target")
+    for name, share in shares:
+        weights.add_row(name, f"{share:.1%}")
+    console.print(weights)
+    console.print(f"(monomial features looked at hold {captured:.1%} of the covariance)", highlight=False)

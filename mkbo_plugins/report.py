@@ -1,0 +1,65 @@
+"""What a pre-trained covariance has learned, in words."""
+
+import numpy as np
+
+from mkbo_plugins.core.features import parameter_shares
+from mkbo_plugins.parameters import Categorical, Numeric
+from mkbo_plugins.pretrained import PretrainedCovariance
+
+SHOWN_SHARES = 8
+
+
+def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
+    """Return labelled statements about the table, the fit and the frame."""
+    record = cov.record
+    quality = record.explained
+    verdict = "good" if quality > 0.7 else "fair" if quality > 0.4 else "weak: little can be transferred"
+    trainer = {"svm": "support vector regression", "gp": "Gaussian process"}[record.trainer]
+    rows = [
+        ("table", f"{record.rows} rows, target {record.target}{' (logarithm)' if cov.log_target else ''}"),
+        ("fit", f"held-out predictions explain {quality:.0%} of the target's variance ({verdict})"),
+        (
+            "error",
+            f"leave-one-out root mean squared error {np.sqrt(cov.loo_mse):.4g}, spread {record.target_spread:.4g}",
+        ),
+        ("machine", f"{trainer}, {len(cov.alpha)} support vectors, {type(cov.kernel).__name__} kernel"),
+    ]
+    if cov.C is not None:
+        rows.append(("C, epsilon", f"{cov.C:.4g}, {cov.epsilon:.4g}"))
+    if cov.sigma is not None:
+        rows.append(("sigma", f"{cov.sigma:.4g}, the squared length scale of the most sensitive coordinate"))
+    span = "[-1, 1]" if cov.frame == "centred" else "[0, 1]"
+    rows.append(("frame", f"{cov.frame}: bounds are mapped to {span}, categories to 0/1"))
+    rows.extend(("note", note) for note in record.notes)
+    rows.append(("fingerprint", cov.fingerprint[:16]))
+    return rows
+
+
+def describe_parameters(cov: PretrainedCovariance) -> list[tuple[str, str, str]]:
+    """Return name, range and length scale of every parameter.
+
+    Length scales are shares of the parameter's range (in its logarithm on a log scale): the smaller, the faster the
+    target varied with it.
+    """
+    lengths = np.sqrt((cov.sigma or 1.0) / cov.weights) / cov.space.coordinate_ranges(cov.frame)
+    owners = np.array(cov.space.coordinate_owners)
+    rows = []
+    for parameter in cov.space.parameters:
+        if isinstance(parameter, Numeric):
+            scale = ", log" if parameter.log else ""
+            extent = f"{parameter.lower:g} to {parameter.upper:g}{scale}"
+        else:
+            extent = ", ".join(map(str, parameter.levels))  # type: ignore[attr-defined]
+        shortest = lengths[owners == parameter.name].min()
+        unit = "" if isinstance(parameter, Categorical) else " x range"
+        rows.append((parameter.name, extent, f"{shortest:.2g}{unit}"))
+    return rows
+
+
+def describe_interactions(cov: PretrainedCovariance) -> tuple[list[tuple[str, float]], float]:
+    """Return the sets of parameters that carry the most prior variance, with their shares, and the share looked at."""
+    points = np.asarray(cov.space.to_coordinates(cov.space.sobol(512), cov.frame))
+    shares, captured = parameter_shares(cov.fixed.kernel, cov.space.coordinate_owners, points)
+    order = {name: i for i, name in enumerate(cov.space.names)}
+    named = [(" x ".join(sorted(involved, key=order.__getitem__)), share) for involved, share in shares.items()]
+    return named[:SHOWN_SHARES], captured
