@@ -94,8 +94,8 @@ class PretrainedKernel(Kernel):
         self.register_prior(
             f"{name}_prior",
             LogNormalPrior(prior.mean, prior.spread),
-            lambda module: module.scale(name),
-            lambda module, value: module.set_scale(name, value),
+            partial(_read_scale, name),
+            partial(_write_scale, name),
         )
 
     def scale(self, name: str) -> Tensor:
