@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mkbo_plugins.botorch.differentiable import DifferentiableEvaluator
 from mkbo_plugins.botorch.frame import NamedFrame
-from mkbo_plugins.core.forms import HYPERPARAMETERS, get_form
+from mkbo_plugins.core.forms import HYPERPARAMETERS, Form, get_form
 from mkbo_plugins.errors import ArtefactError, KernelError
 from mkbo_plugins.pretrained import PretrainedCovariance
 
@@ -68,7 +68,6 @@ class PretrainedKernel(Kernel):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.form = get_form(form)
         self.form_name = form
         if self.form.uses_stock and not stock_dims:
             raise KernelError(f"form {form!r} contains the stock covariance and needs stock_dims of at least 1")
@@ -85,6 +84,11 @@ class PretrainedKernel(Kernel):
         for name in self.form.hyperparameters:
             self._register_scale(name)
         self._cache = _PartCache()
+
+    @property
+    def form(self) -> Form:
+        """The form, looked up by name so that copies and pickles need no functions."""
+        return get_form(self.form_name)
 
     def _register_scale(self, name: str) -> None:
         prior = HYPERPARAMETERS[name]

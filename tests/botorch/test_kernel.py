@@ -1,0 +1,285 @@
+"""The GPyTorch kernel: its contract, its mathematics, its copies and its cache."""
+
+import copy
+import io
+import pickle
+import unittest
+
+import pytest
+import torch
+from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
+
+from mkbo_plugins.botorch import PretrainedKernel
+from mkbo_plugins.core.covariance import FixedCovariance
+from mkbo_plugins.errors import ArtefactError, KernelError
+from tests.botorch.conftest import PRETRAINED_FORMS, four_coordinates
+from tests.botorch.kernel_property_test_case import KernelPropertyTestCase
+
+STOCK_DIMS = 2
+
+
+def make_kernel(form="transfer", *, stock_dims=STOCK_DIMS, **kwargs):
+    """Return a kernel over four frame coordinates whose learned scales are all different."""
+    kernel = PretrainedKernel(four_coordinates(), form, stock_dims=stock_dims, **kwargs).double()
+    scales = {"output_scale": 1.7, "moment_scale": 0.4, "feature_scale": 0.9}
+    for name in kernel.form.hyperparameters:
+        spread = torch.linspace(1, 2, max(1, kernel.batch_shape.numel())).reshape(kernel.batch_shape)
+        kernel.set_scale(name, scales[name] * spread)
+    return kernel
+
+
+def make_points(n=6, *, stock_dims=STOCK_DIMS, seed=0):
+    """Return inputs of which some lie outside the frame."""
+    generator = torch.Generator().manual_seed(seed)
+    return 2.6 * torch.rand(n, 4 + stock_dims, generator=generator, dtype=torch.double) - 1.3
+
+
+class _Widths:
+    """Data of the contract's helpers with as many columns as the kernel has, and active columns to match."""
+
+    width = 4
+    active = (0, 2, 4, 6)
+
+    def create_data_no_batch(self):
+        return torch.rand(20, 10) * 2 - 1
+
+    def create_data_single_batch(self):
+        return torch.rand(2, 3, self.width) * 2 - 1
+
+    def create_data_double_batch(self):
+        return torch.rand(3, 2, 10, self.width) * 2 - 1
+
+    def _check_active_dims(self, active):
+        x = self.create_data_no_batch()
+        chosen = self.create_kernel_no_ard(active_dims=list(active))(x).evaluate_kernel().to_dense()
+        alone = self.create_kernel_no_ard()(x[:, list(active)]).evaluate_kernel().to_dense()
+        torch.testing.assert_close(chosen, alone, rtol=1e-5, atol=1e-6)
+
+    def test_active_dims_list(self):
+        self._check_active_dims(self.active)
+
+    def test_active_dims_range(self):
+        self._check_active_dims(range(3, 3 + self.width))
+
+
+class TestFixedFormContract(_Widths, BaseKernelTestCase, unittest.TestCase):
+    def create_kernel_no_ard(self, **kwargs):
+        return PretrainedKernel(four_coordinates(), "two_layer", **kwargs)
+
+
+class TestTransferContract(_Widths, BaseKernelTestCase, unittest.TestCase):
+    width = 4 + STOCK_DIMS
+    active = (0, 2, 4, 6, 8, 9)
+
+    def create_kernel_no_ard(self, **kwargs):
+        return PretrainedKernel(four_coordinates(), "transfer", stock_dims=STOCK_DIMS, **kwargs)
+
+
+class TestProperties(KernelPropertyTestCase):
+    @pytest.fixture(params=PRETRAINED_FORMS)
+    def kernel(self, request):
+        return make_kernel(request.param)
+
+    @pytest.fixture
+    def points(self):
+        return make_points()
+
+
+class TestPropertiesWithoutStockColumns(KernelPropertyTestCase):
+    @pytest.fixture(params=["two_layer", "normalised", "reweighted", "base"])
+    def kernel(self, request):
+        return make_kernel(request.param, stock_dims=0)
+
+    @pytest.fixture
+    def points(self):
+        return make_points(stock_dims=0)
+
+
+def test_dtype_and_device_follow_the_parameters():
+    kernel = make_kernel()
+    assert kernel.dtype == torch.float64
+    assert kernel.float().dtype == torch.float32
+    assert kernel.device == torch.device("cpu")
+
+
+def test_gradients_are_finite_far_outside_the_frame_and_at_the_centre():
+    for form in PRETRAINED_FORMS:
+        x = torch.cat([torch.zeros(1, 6), torch.full((1, 6), 30.0), torch.eye(6)[:1]]).double().requires_grad_()
+        gram = make_kernel(form)(x).to_dense()
+        (slope,) = torch.autograd.grad(gram.sum(), x)
+        assert torch.isfinite(gram).all(), form
+        assert torch.isfinite(slope).all(), form
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_batched_inputs_equal_one_at_a_time(form):
+    kernel = make_kernel(form)
+    x = torch.stack([make_points(seed=s) for s in range(6)]).reshape(3, 2, 6, 6)
+    y = make_points(4, seed=9)
+    together = kernel(x, y).to_dense()
+    assert together.shape == (3, 2, 6, 4)
+    for i in range(3):
+        for j in range(2):
+            assert torch.allclose(together[i, j], kernel(x[i, j], y).to_dense(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+@pytest.mark.parametrize("active_dims", [None, [1, 3, 4, 5, 6, 8]])
+def test_batched_kernel_equals_its_members(form, active_dims):
+    kernel = make_kernel(form, batch_shape=torch.Size([3, 2]), active_dims=active_dims)
+    kernel.stock.lengthscale = torch.linspace(0.5, 1.5, 12).reshape(3, 2, 1, 2)
+    x = make_points(5, stock_dims=6)[:, : 6 if active_dims is None else 10]
+    together = kernel(x).to_dense()
+    assert together.shape == (3, 2, 5, 5)
+    assert not torch.allclose(together[0, 0], together[2, 1])
+    for index in [(0, 0), (2, 1), (-1, 0)]:
+        member = kernel[index]
+        assert member.batch_shape == torch.Size([])
+        assert torch.allclose(member(x).to_dense(), together[index], rtol=1e-12)
+    assert kernel[1:].batch_shape == (2, 2)
+    assert torch.allclose(kernel[1:](x).to_dense(), together[1:], rtol=1e-12)
+    assert torch.allclose(kernel[:, 1](x).to_dense(), together[:, 1], rtol=1e-12)
+    assert kernel.batch_shape == (3, 2)
+
+
+@pytest.mark.parametrize("active_dims", [None, [1, 3, 4, 5, 6, 8]])
+def test_expand_batch(active_dims):
+    kernel = make_kernel(active_dims=active_dims)
+    x = make_points(5, stock_dims=6)[:, : 6 if active_dims is None else 10]
+    expanded = kernel.expand_batch(torch.Size([3, 2]))
+    assert expanded.batch_shape == (3, 2)
+    assert torch.allclose(expanded(x).to_dense(), kernel(x).to_dense().expand(3, 2, 5, 5), rtol=1e-12)
+    assert kernel.batch_shape == ()
+    assert kernel.expand_batch(()) is kernel
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_copies_are_equal_and_independent(form):
+    kernel = make_kernel(form)
+    x = make_points()
+    before = kernel(x).to_dense()
+    for duplicate in (copy.deepcopy(kernel), pickle.loads(pickle.dumps(kernel))):
+        assert torch.equal(duplicate(x).to_dense(), before)
+        for name in duplicate.form.hyperparameters:
+            duplicate.set_scale(name, 0.1)
+        assert not torch.allclose(duplicate(x).to_dense(), before)
+        assert torch.equal(kernel(x).to_dense(), before)
+
+
+def test_deepcopy_shares_the_artefact_and_starts_with_an_empty_cache():
+    kernel = make_kernel()
+    kernel(make_points()).to_dense()
+    duplicate = copy.deepcopy(kernel)
+    assert duplicate.cov is kernel.cov
+    assert len(kernel._cache._entries) > 0
+    assert len(duplicate._cache._entries) == 0
+    assert len(pickle.loads(pickle.dumps(kernel))._cache._entries) == 0
+
+
+def test_priors_survive_copies_and_set_the_scales():
+    kernel = pickle.loads(pickle.dumps(make_kernel()))
+    priors = {name: (prior, read, write) for name, _, prior, read, write in kernel.named_priors()}
+    assert {f"{name}_prior" for name in kernel.form.hyperparameters} < set(priors)
+    for name in kernel.form.hyperparameters:
+        _, read, write = priors[f"{name}_prior"]
+        write(kernel, torch.tensor(0.7))
+        assert torch.allclose(kernel.scale(name), torch.tensor(0.7).double())
+        assert torch.allclose(read(kernel), kernel.scale(name))
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_state_dict_round_trip_without_arbitrary_objects(form):
+    kernel, fresh = make_kernel(form), PretrainedKernel(four_coordinates(), form, stock_dims=STOCK_DIMS).double()
+    file = io.BytesIO()
+    torch.save(kernel.state_dict(), file)
+    file.seek(0)
+    x = make_points()
+    assert not torch.allclose(fresh(x).to_dense(), kernel(x).to_dense())
+    fresh.load_state_dict(torch.load(file, weights_only=True))
+    assert torch.equal(fresh(x).to_dense(), kernel(x).to_dense())
+
+
+def test_state_dict_of_another_artefact_is_refused():
+    other = PretrainedKernel(four_coordinates(-1.0), "transfer", stock_dims=STOCK_DIMS)
+    assert other.cov.fingerprint != four_coordinates().fingerprint
+    with pytest.raises(ArtefactError, match=other.cov.fingerprint[:12]):
+        make_kernel().load_state_dict(other.state_dict())
+
+
+def test_arguments_without_meaning_are_refused():
+    x = make_points()
+    deprecated = pytest.warns(DeprecationWarning, match="last_dim_is_batch")
+    with deprecated, pytest.raises(KernelError, match="no last_dim_is_batch mode"):
+        make_kernel()(x, last_dim_is_batch=True).to_dense()
+    with pytest.raises(KernelError, match="4 frame and 2 stock columns, got 5"):
+        make_kernel()(x[:, :5]).to_dense()
+    with pytest.raises(KernelError, match="stock_dims"):
+        PretrainedKernel(four_coordinates(), "transfer")
+    with pytest.raises(KernelError, match="transfr"):
+        PretrainedKernel(four_coordinates(), "transfr", stock_dims=1)
+
+
+def test_is_not_stationary():
+    assert not make_kernel().is_stationary
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_cache_follows_inputs_changed_in_place(form):
+    kernel, x = make_kernel(form), make_points()
+    kernel(x).to_dense()
+    kernel(x, diag=True)
+    x[0, 1] += 0.3
+    assert torch.equal(kernel(x).to_dense(), make_kernel(form)(x).to_dense())
+    assert torch.equal(kernel(x, diag=True), make_kernel(form)(x, diag=True))
+
+
+def test_cache_follows_hyperparameters():
+    kernel, x = make_kernel(), make_points()
+    before = kernel(x).to_dense()
+    kernel.set_scale("feature_scale", 0.2)
+    after = kernel(x).to_dense()
+    assert not torch.allclose(after, before)
+    fresh = make_kernel()
+    fresh.set_scale("feature_scale", 0.2)
+    assert torch.equal(after, fresh(x).to_dense())
+
+
+def test_cache_follows_dtype_and_shape():
+    kernel, x = make_kernel(), make_points().float().double()
+    double = kernel(x).to_dense()
+    single = kernel.float()(x.float()).to_dense()
+    assert (double.dtype, single.dtype) == (torch.float64, torch.float32)
+    assert torch.equal(kernel.double()(x).to_dense(), make_kernel().float().double()(x).to_dense())
+    assert kernel(x[None]).to_dense().shape == (1, 6, 6)
+
+
+def test_cache_gives_results_whose_change_does_no_harm():
+    kernel, x = make_kernel("base", stock_dims=0), make_points(stock_dims=0)
+    first = kernel(x).to_dense().detach()
+    expected = first.clone()
+    first.zero_()
+    assert torch.equal(kernel(x).to_dense(), expected)
+
+
+def test_cache_is_not_filled_in_inference_mode():
+    kernel, x = make_kernel(), make_points()
+    with torch.inference_mode():
+        kernel(x).to_dense()
+    kernel(x).to_dense().sum().backward()
+    assert all(p.grad is not None for p in kernel.parameters())
+
+
+def test_fixed_parts_are_evaluated_once_for_the_same_inputs(monkeypatch):
+    calls = []
+    evaluate = FixedCovariance.part
+
+    def counted(self, name, *args, **kwargs):
+        calls.append(name)
+        return evaluate(self, name, *args, **kwargs)
+
+    monkeypatch.setattr(FixedCovariance, "part", counted)
+    kernel, x = make_kernel(), make_points()
+    for scale in (0.1, 1.0, 10.0):
+        kernel.set_scale("feature_scale", scale)
+        kernel(x).to_dense()
+    assert sorted(calls) == ["feature_distance", "moment"]
