@@ -7,7 +7,6 @@ plain values only, so it never runs code.
 
 import hashlib
 import json
-import math
 import os
 import tempfile
 from pathlib import Path
@@ -20,7 +19,7 @@ from mkbo_plugins.core.covariance import FixedCovariance
 from mkbo_plugins.core.decision import DecisionFunction
 from mkbo_plugins.core.reweighting import WeightedPoints
 from mkbo_plugins.errors import ArtefactError, MkboError
-from mkbo_plugins.parameters import FRAMES
+from mkbo_plugins.parameters import FRAMES, is_finite_number
 from mkbo_plugins.pretrained import PretrainedCovariance, TrainingRecord
 from mkbo_plugins.space import ParameterSpace
 
@@ -36,13 +35,37 @@ _KERNELS: dict[str, type[FreeKernel]] = {
 }
 
 
+class _NewerVersionError(ArtefactError):
+    pass
+
+
 def save(cov: PretrainedCovariance, path: Path) -> Path:
     """Write a covariance to `path`, replacing an existing file as a whole or not at all."""
-    data = _file_bytes(_content(cov))
+    data = _readable_bytes(cov)
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    except OSError as error:
-        raise ArtefactError(f"cannot write {path}: {error.strerror}; does its folder exist?") from error
+        _write(data, path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ArtefactError(f"cannot write {path}: {reason}; name a file in an existing folder") from error
+    return path
+
+
+def _readable_bytes(cov: PretrainedCovariance) -> bytes:
+    """Return the bytes of a covariance after checking that they read back to it."""
+    try:
+        data = _file_bytes(_content(cov))
+        faithful = _content_from_bytes(data) == cov
+    except ArtefactError as error:
+        raise ArtefactError(f"this covariance cannot be saved: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise ArtefactError(f"this covariance cannot be saved: {error}; train it again with plain numbers") from error
+    if not faithful:
+        raise ArtefactError("this covariance cannot be saved: it does not read back the same; train it with pretrain")
+    return data
+
+
+def _write(data: bytes, path: Path) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".mkbo.tmp")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -53,7 +76,6 @@ def save(cov: PretrainedCovariance, path: Path) -> Path:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return path
 
 
 def load(path: Path) -> PretrainedCovariance:
@@ -61,13 +83,16 @@ def load(path: Path) -> PretrainedCovariance:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise ArtefactError(f"{path} does not exist") from None
-    except OSError as error:
-        raise ArtefactError(f"cannot read {path}: {error.strerror}") from error
+        raise ArtefactError(f"{path} does not exist; check the path, or save a covariance there first") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ArtefactError(f"cannot read {path}: {reason}; check the path") from error
     try:
         return _content_from_bytes(data)
+    except _NewerVersionError as error:
+        raise ArtefactError(f"{path}: {error}; upgrade mkbo_plugins") from error
     except ArtefactError as error:
-        raise ArtefactError(f"{path}: {error}") from error
+        raise ArtefactError(f"{path}: {error}; take a fresh copy, or save the covariance again") from error
 
 
 def content_fingerprint(cov: PretrainedCovariance) -> str:
@@ -103,18 +128,15 @@ def _content_from_bytes(data: bytes) -> PretrainedCovariance:
     try:
         document = json.loads(data.decode("ascii"))
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ArtefactError(
-            "not a saved covariance, or one cut short or damaged (no complete JSON text); take a fresh copy"
-        ) from error
+        raise ArtefactError("not a saved covariance, or one cut short or damaged (no complete JSON text)") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ArtefactError(f"not a saved covariance: its 'format' is not {FORMAT!r}")
     version = document.get("schema_version")
     if isinstance(version, bool) or not isinstance(version, int):
         raise ArtefactError(f"'schema_version' must be a whole number, got {version!r}; the file was altered")
     if version > SCHEMA_VERSION:
-        raise ArtefactError(
-            f"written in schema version {version}, newer than {SCHEMA_VERSION}, which this program reads; "
-            "upgrade mkbo_plugins"
+        raise _NewerVersionError(
+            f"written in schema version {version}, newer than {SCHEMA_VERSION}, which this program reads"
         )
     content = document.get("content")
     try:
@@ -122,13 +144,16 @@ def _content_from_bytes(data: bytes) -> PretrainedCovariance:
     except (ValueError, RecursionError):
         intact = False
     if not intact:
-        raise ArtefactError("altered since it was saved (checksum or layout differ); take a fresh copy")
+        raise ArtefactError("altered since it was saved (checksum or layout differ)")
     try:
-        return _decode(_Reader(content, ""))
+        cov = _decode(_Reader(content, ""))
     except ArtefactError:
         raise
     except MkboError as error:
         raise ArtefactError(f"its content has no meaning: {error}") from error
+    if _file_bytes(_content(cov)) != data:
+        raise ArtefactError("its content is not as this version writes it")
+    return cov
 
 
 def _content(cov: PretrainedCovariance) -> dict[str, Any]:
@@ -163,7 +188,7 @@ def _content(cov: PretrainedCovariance) -> dict[str, Any]:
 def _encode_kernel(kernel: FreeKernel) -> dict[str, Any]:
     kind = next((name for name, cls in _KERNELS.items() if type(kernel) is cls), None)
     if kind is None:
-        raise ArtefactError(f"a covariance with a kernel of type {type(kernel).__name__} cannot be saved")
+        raise ArtefactError(f"kernels of type {type(kernel).__name__} have no saved form; use one of {list(_KERNELS)}")
     encoded: dict[str, Any] = {"kind": kind, "weights": None if kernel.weights is None else list(kernel.weights)}
     for name in ("sigma", "degree"):
         if hasattr(kernel, name):
@@ -191,7 +216,7 @@ class _Reader:
 
     def number(self, key: str) -> float:
         value = self._get(key)
-        if not _is_finite_number(value):
+        if not is_finite_number(value):
             raise self._fault(key, "a finite number")
         return float(value)
 
@@ -224,23 +249,19 @@ class _Reader:
 
     def numbers(self, key: str) -> list[float]:
         value = self._get(key)
-        if not isinstance(value, list) or not all(_is_finite_number(item) for item in value):
+        if not isinstance(value, list) or not all(is_finite_number(item) for item in value):
             raise self._fault(key, "a list of finite numbers")
         return [float(item) for item in value]
 
     def matrix(self, key: str) -> np.ndarray:
         rows = self._get(key)
         regular = isinstance(rows, list) and rows and all(isinstance(r, list) and len(r) == len(rows[0]) for r in rows)
-        if not regular or not all(_is_finite_number(item) for row in rows for item in row):
+        if not regular or not all(is_finite_number(item) for row in rows for item in row):
             raise self._fault(key, "a list of equally long rows of finite numbers")
         return np.array(rows, dtype=float)
 
     def below(self, key: str) -> "_Reader":
         return _Reader(self._get(key), f"{self.path}{key}.")
-
-
-def _is_finite_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _decode(content: _Reader) -> PretrainedCovariance:

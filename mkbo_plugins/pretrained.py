@@ -1,5 +1,6 @@
 """The pre-trained covariance: fitted, frozen, comparable, and saved as one small file."""
 
+import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from mkbo_plugins.core.design import upper_confidence_design
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.two_layer import squared_exponential_profile
 from mkbo_plugins.errors import KernelError
-from mkbo_plugins.parameters import Frame, is_number
+from mkbo_plugins.parameters import Frame, is_finite_number, is_number
 from mkbo_plugins.space import ParameterSpace
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ class PretrainedCovariance:
         d, support = len(self.space.coordinate_names), self.support
         if support.shape[1] != d or self.kernel.dimension not in (None, d):
             raise KernelError(f"support and weights must have the space's {d} coordinates, got {support.shape[1]}")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for values in (self.support, self.alpha):  # pickling makes arrays writable
+            values.setflags(write=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "PretrainedCovariance":
         """Return itself, since nothing in it can change."""
@@ -180,25 +186,27 @@ class PretrainedCovariance:
         SpaceError
             If a point is not one of the space.
         KernelError
-            If `form` or `s` is not as described.
+            If `form` or `s` is not as described, or points lie so far outside the bounds that the result overflows.
         """
         if form not in GRAM_FORMS:
             raise KernelError(f"form must be one of {list(GRAM_FORMS)}, got {form!r}")
-        if not (is_number(s) and s > 0):
-            raise KernelError(f"s must be a number above 0, got {s!r}")
+        if not (is_number(s) and s > 0 and (s == math.inf or is_finite_number(s))):
+            raise KernelError(f"s must be a number above 0, got {s!r:.60}")
         Z = self.to_coordinates(X)
         Z2 = None if X2 is None else self.to_coordinates(X2)
+        if X2 is None and len(Z) == 0:
+            return np.empty((0, 0))
         value = self.fixed.part(get_form(form).parts[0], Z, Z2)
         if form == "reweighted":
             value = value * self.fixed.mean_diagonal
         if form == "two_layer":
             value = squared_exponential_profile(value, s)
-        return np.asarray(value)
+        return _finite(np.asarray(value))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the machine's prediction g(x) in the table's units, (n,), at points in raw units."""
         g = np.asarray(self.fixed.decision(self.to_coordinates(X)))
-        return np.exp(g) if self.log_target else g
+        return _finite(np.exp(g) if self.log_target else g)
 
     def starting_points(self, n: int, direction: Direction = "unknown", *, seed: int = 0) -> list[dict[str, Any]]:
         """Propose first experiments from the table alone, before the target has any data.
@@ -219,14 +227,22 @@ class PretrainedCovariance:
             Points as names and values in raw units, best first. Each maximises the predicted (or, for
             ``"opposite"``, the negated) standardised target plus one posterior standard deviation of the base
             kernel given the points before it, so they do not crowd.
+
+        Raises
+        ------
+        MkboError
+            If an argument is not as described, or fewer than `n` different points were found in the space.
         """
         if direction not in ("same", "opposite", "unknown"):
             raise KernelError(f"direction must be 'same', 'opposite' or 'unknown', got {direction!r}")
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise KernelError(f"n must be a whole number of at least 1, got {n!r}")
-        if direction == "unknown":
-            return self.space.from_raw(self.space.sobol(n, seed))
         raw = self.space.sobol(max(1024, 8 * n), seed)
+        raw = raw[np.sort(np.unique(raw, axis=0, return_index=True)[1])]
+        if len(raw) < n:
+            raise KernelError(f"n = {n} asks for more points than the {len(raw)} different ones found; ask for fewer")
+        if direction == "unknown":
+            return self.space.from_raw(raw[:n])
         Z = np.asarray(self.space.to_coordinates(raw, self.frame))
         merit = self.fixed.standardised_decision(Z) * (1 if direction == "same" else -1)
         return self.space.from_raw(raw[upper_confidence_design(merit, self.kernel, Z, n)])
@@ -238,6 +254,11 @@ class PretrainedCovariance:
         -------
         Path
             The file written.
+
+        Raises
+        ------
+        ArtefactError
+            If the file cannot be written, or the covariance holds something no file can.
         """
         from mkbo_plugins.artefact import save
 
@@ -255,3 +276,13 @@ class PretrainedCovariance:
         from mkbo_plugins.artefact import load
 
         return load(Path(path))
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    faulty = np.argwhere(~np.isfinite(values))
+    if len(faulty):
+        raise KernelError(
+            f"the result overflows at point {int(faulty[0][0])} (counting from 0): a point lies too far outside the "
+            "bounds; check its units"
+        )
+    return values

@@ -17,7 +17,16 @@ from scipy.stats import qmc
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.parameters import FRAMES, Categorical, Frame, Level, Parameter, is_number, parse_parameter, plain_value
+from mkbo_plugins.parameters import (
+    FRAMES,
+    Categorical,
+    Frame,
+    Level,
+    Parameter,
+    is_number,
+    parse_parameter,
+    plain_value,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -238,9 +247,15 @@ def as_array(values: Any, name: str) -> np.ndarray:
     """
     try:
         array = np.asarray(values)
-        return array if array.dtype.kind in "fiubcO" else np.asarray(values, dtype=object)
+        if array.dtype.kind in "fiubcO" and (hasattr(values, "dtype") or not _holds_booleans(values)):
+            return array
+        return np.asarray(values, dtype=object)
     except (TypeError, ValueError, RuntimeError) as error:
         raise SpaceError(f"{name} cannot be read as an array with rows of one length: {error}") from error
+
+
+def _holds_booleans(values: Any) -> bool:
+    return any(isinstance(value, (bool, np.bool_)) for value in np.asarray(values, dtype=object).ravel())
 
 
 def _gather(

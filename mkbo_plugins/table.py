@@ -8,11 +8,17 @@ from typing import Any, Literal
 import numpy as np
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
-from mkbo_plugins.parameters import Numeric
-from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.parameters import Numeric, is_finite_number
+from mkbo_plugins.space import ParameterSpace, as_array, check_doubled
 
 FAR_OUTSIDE = 0.01
 """Share of a parameter's range beyond its bounds from which table values are worth a warning."""
+
+SPREAD_LIMITS = (1e-100, 1e100)
+"""Least and greatest spread of a target: squares of it and of its dual coefficients are safe in double precision."""
+
+LEAST_WEIGHT = 1e-100
+"""Least sample weight relative to the mean one."""
 
 
 @dataclass(frozen=True)
@@ -67,24 +73,26 @@ def read_table(
     keep = _present_rows(frame, [*space.names, target], missing)
     frame = frame.iloc[keep]
     if len(frame) < 3:
-        raise TableError(f"a table needs at least 3 rows, got {len(frame)}")
-    X = space.to_raw(frame)
-    y = _numbers(frame[target].tolist(), f"target {target!r}")
+        raise TableError(f"a table needs at least 3 rows, got {len(frame)}; add rows")
+    X = space.to_raw(frame, row_numbers=keep.tolist())
+    y = _numbers(frame[target].tolist(), f"target {target!r}", keep)
     if log_target:
         faulty = np.flatnonzero(y <= 0)
         if faulty.size:
-            raise TableError(f"log_target needs a target above 0, but {target!r} is not in rows {_rows(faulty)}")
+            raise TableError(
+                f"log_target needs a target above 0, but {target!r} is not in rows {_rows(keep[faulty])}; drop these "
+                "rows, or leave log_target out"
+            )
         y = np.log(y)
-    if np.ptp(y) <= 1e-12 * np.abs(y).max():
-        raise TableError(f"target {target!r} is constant ({y[0]:g}): there is nothing to learn from it")
+    _check_spread(y, target)
     for j, name in enumerate(space.names):
         if np.ptp(X[:, j]) == 0:
             raise TableError(
                 f"column {name!r} is constant in the table: nothing can be learned about it; leave it out of the space"
             )
-    _warn_outside(X, space)
-    weight = None if weight_values is None else _weights(weight_values[keep])
-    labels = None if group_values is None else _labels(group_values[keep])
+    _warn_outside(X, space, keep)
+    weight = None if weight_values is None else _weights(weight_values[keep], keep)
+    labels = None if group_values is None else _labels(group_values[keep], keep)
     if labels is None:
         _warn_replicates(X)
     return TrainingTable(X, y, target, labels, weight)
@@ -93,9 +101,11 @@ def read_table(
 def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[Any, str]:
     import pandas as pd
 
+    if target is not None and not isinstance(target, str):
+        raise TableError(f"the target must be named by text, got {target!r}; rename its column")
     if isinstance(table, tuple) and len(table) == 2:
-        X, y = table[0], np.asarray(table[1])
-        X = X if isinstance(X, pd.DataFrame) else np.asarray(X)
+        X, y = table[0], as_array(table[1], "y")
+        X = X if isinstance(X, pd.DataFrame) else as_array(X, "X")
         if X.ndim != 2 or X.shape[1] != len(space.names):
             raise TableError(f"X must be (N, {len(space.names)}) with columns {list(space.names)}, got shape {X.shape}")
         if y.shape != (len(X),):
@@ -113,13 +123,11 @@ def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[An
     present = list(table.columns)
     if target not in present:
         raise TableError(f"target {target!r} is not a column of the table; it has {present}")
-    if present.count(target) > 1:
-        raise TableError(f"column {target!r} occurs more than once; rename or drop the extra ones")
     if target in space.names:
         raise TableError(f"target {target!r} is also a parameter of the space; take it out of one of them")
     lacking = [name for name in space.names if name not in present]
     if lacking:
-        raise SpaceError(f"columns {lacking} are missing; the table has {present}")
+        raise SpaceError(f"columns {lacking} are missing; the table has {present}; add or rename columns")
     return table, target
 
 
@@ -129,9 +137,12 @@ def _level_columns(X: np.ndarray, space: ParameterSpace) -> dict[str, list[Any]]
         return {name: X[:, j].tolist() for j, name in enumerate(space.names)}
     columns: dict[str, list[Any]] = {}
     for j, parameter in enumerate(space.parameters):
-        columns[parameter.name] = [
-            value if not np.isfinite(value) else parameter.from_raw(value) for value in X[:, j].tolist()
-        ]
+        columns[parameter.name] = []
+        for row, value in enumerate(X[:, j].tolist()):
+            try:
+                columns[parameter.name].append(parameter.from_raw(value) if np.isfinite(value) else value)
+            except SpaceError as error:
+                raise SpaceError(f"{error} (row {row}, counting from 0)") from error
     return columns
 
 
@@ -141,17 +152,16 @@ def _per_row(values: Any, name: str, frame: Any) -> np.ndarray | None:
     if isinstance(values, str):
         if values not in list(frame.columns):
             raise TableError(f"{name}: {values!r} is not a column of the table; it has {list(frame.columns)}")
+        check_doubled(list(frame.columns), [values])
         values = frame[values]
-    array = np.asarray(values)
+    array = as_array(values, name)
     if array.shape != (len(frame),):
         raise TableError(f"{name} must have one value for each of the {len(frame)} rows, got shape {array.shape}")
     return array
 
 
 def _present_rows(frame: Any, columns: Sequence[str], missing: str) -> np.ndarray:
-    doubled = [name for name in columns if list(frame.columns).count(name) > 1]
-    if doubled:
-        raise SpaceError(f"columns {doubled} occur more than once; rename or drop the extra ones")
+    check_doubled(list(frame.columns), columns)
     gaps = frame[list(columns)].isna().to_numpy()
     faulty = np.flatnonzero(gaps.any(axis=1))
     if faulty.size == 0:
@@ -164,46 +174,64 @@ def _present_rows(frame: Any, columns: Sequence[str], missing: str) -> np.ndarra
     return np.flatnonzero(~gaps.any(axis=1))
 
 
-def _numbers(values: list[Any], what: str) -> np.ndarray:
-    faulty = [i for i, v in enumerate(values) if isinstance(v, (str, bool)) or not isinstance(v, (int, float))]
+def _numbers(values: list[Any], what: str, numbers: np.ndarray) -> np.ndarray:
+    faulty = [i for i, value in enumerate(values) if not is_finite_number(value)]
     if faulty:
-        raise TableError(f"{what} must hold numbers, got {values[faulty[0]]!r} in row {faulty[0]} (counting from 0)")
-    array = np.asarray(values, dtype=float)
-    infinite = np.flatnonzero(~np.isfinite(array))
-    if infinite.size:
-        raise TableError(f"{what} is not finite in rows {_rows(infinite)}")
-    return array
+        raise TableError(
+            f"{what} must hold finite numbers, got {values[faulty[0]]!r:.60} in rows {_rows(numbers[faulty])}; mend or "
+            "drop these rows"
+        )
+    return np.asarray(values, dtype=float)
 
 
-def _weights(values: np.ndarray) -> np.ndarray:
-    weights = _numbers(values.tolist(), "sample_weight")
+def _check_spread(y: np.ndarray, target: str) -> None:
+    with np.errstate(over="ignore"):
+        spread = float(np.ptp(y))
+    if spread <= 1e-12 * np.abs(y).max():
+        raise TableError(f"target {target!r} is constant ({y[0]:g}): there is nothing to learn from it; choose another")
+    if not SPREAD_LIMITS[0] <= spread <= SPREAD_LIMITS[1]:
+        raise TableError(f"target {target!r} spreads over {spread:g}, too much or too little; use other units")
+
+
+def _weights(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    weights = _numbers(values.tolist(), "sample_weight", numbers)
     faulty = np.flatnonzero(weights <= 0)
+    if faulty.size == 0:
+        weights = weights / weights.max()
+        weights = weights / weights.mean()
+        faulty = np.flatnonzero(weights < LEAST_WEIGHT)
     if faulty.size:
-        raise TableError(f"sample_weight must be above 0, but is not in rows {_rows(faulty)}; drop rows to ignore them")
-    return weights / weights.mean()
+        raise TableError(
+            f"sample_weight must be above 0, but is not, or next to nothing, in rows {_rows(numbers[faulty])}; drop "
+            "rows to ignore them"
+        )
+    return weights
 
 
-def _labels(values: np.ndarray) -> np.ndarray:
+def _labels(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     import pandas as pd
 
     if pd.isna(values).any():
-        raise TableError(f"groups are missing in rows {_rows(np.flatnonzero(pd.isna(values)))}")
+        raise TableError(
+            f"groups are missing in rows {_rows(numbers[pd.isna(values)])}; give each row a group, or drop it"
+        )
     labels = pd.factorize(values)[0]
     if labels.max() < 2:
         raise TableError(f"groups must name at least 3 groups to leave one out at a time, got {labels.max() + 1}")
     return np.asarray(labels)
 
 
-def _warn_outside(X: np.ndarray, space: ParameterSpace) -> None:
+def _warn_outside(X: np.ndarray, space: ParameterSpace, numbers: np.ndarray) -> None:
     for j, parameter in enumerate(space.parameters):
         if not isinstance(parameter, Numeric):
             continue
         unit = parameter.to_coordinates(X[:, j], "unit")[:, 0]
         outside = np.flatnonzero((unit < -FAR_OUTSIDE) | (unit > 1 + FAR_OUTSIDE))
         if outside.size:
+            low, high = X[outside, j].min(), X[outside, j].max()
             warnings.warn(
                 f"column {parameter.name!r} lies outside its bounds ({parameter.lower:g}, {parameter.upper:g}) in rows "
-                f"{_rows(outside)}, from {X[outside, j].min():g} to {X[outside, j].max():g}; check units and bounds",
+                f"{_rows(numbers[outside])}, from {low:g} to {high:g}; check units and bounds",
                 TableWarning,
                 stacklevel=4,
             )

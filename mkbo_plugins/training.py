@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from mkbo_plugins.errors import FitError, GridEdgeWarning, MkboError, SolverWarn
 from mkbo_plugins.parameters import Frame
 from mkbo_plugins.pretrained import PretrainedCovariance, TrainingRecord
 from mkbo_plugins.progress import progress_bar
-from mkbo_plugins.space import ParameterSpace, check_frame
+from mkbo_plugins.space import ParameterSpace, as_array, check_frame
 from mkbo_plugins.table import TrainingTable, read_table
 
 KERNELS: dict[str, FreeKernel] = {
@@ -128,7 +129,7 @@ def pretrain(
     The leave-one-out error is conditional on coordinate weights, which all rows have shaped.
     """
     template = _template(kernel)
-    _check_settings(space, frame, task, trainer)
+    _check_settings(space, frame, task, trainer, n_jobs, {"ard": ard, "log_target": log_target})
     assert space is not None
     data = read_table(
         table, target, space, log_target=log_target, groups=groups, sample_weight=sample_weight, missing=missing
@@ -153,18 +154,20 @@ def pretrain(
             )
     for note in record.notes:
         warnings.warn(note, GridEdgeWarning if "edge" in note else SolverWarning, stacklevel=2)
-    return PretrainedCovariance(space, frame, _measure(decision, X), record, log_target)
+    return PretrainedCovariance(space, frame, _measure(decision, X), record, bool(log_target))
 
 
 def _template(kernel: str | FreeKernel) -> FreeKernel:
     if isinstance(kernel, FreeKernel):
         return kernel
-    if kernel not in KERNELS:
+    if not isinstance(kernel, str) or kernel not in KERNELS:
         raise FitError(f"kernel must be one of {list(KERNELS)} or a free kernel, got {kernel!r}")
     return KERNELS[kernel]
 
 
-def _check_settings(space: ParameterSpace | None, frame: str, task: str, trainer: str) -> None:
+def _check_settings(
+    space: ParameterSpace | None, frame: str, task: str, trainer: str, n_jobs: int | None, flags: dict[str, bool]
+) -> None:
     if not isinstance(space, ParameterSpace):
         raise MkboError(
             f"space must be a ParameterSpace, got {type(space).__name__}; describe one with ParameterSpace.from_dict, "
@@ -175,6 +178,11 @@ def _check_settings(space: ParameterSpace | None, frame: str, task: str, trainer
         raise FitError(f"task must be 'regression', got {task!r}")
     if trainer not in ("svm", "gp"):
         raise FitError(f"trainer must be 'svm' or 'gp', got {trainer!r}")
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
+        raise FitError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}; -1 uses every core")
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise FitError(f"{name} must be True or False, got {value!r}")
 
 
 def _with_weights(template: FreeKernel, weights: np.ndarray, sigma: float) -> FreeKernel:
@@ -191,10 +199,37 @@ def _scaled(template: FreeKernel, evidence: Evidence) -> tuple[np.ndarray, float
     return evidence.weights / largest, sigma
 
 
+def _finite_gram(template: FreeKernel, X: np.ndarray, weights: np.ndarray, sigma: float) -> np.ndarray:
+    """Return K_2 between the rows, (N, N), if double precision can hold it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(weights / sigma).all()
+        gram = np.asarray(_with_weights(template, weights, sigma).gram(X)) if finite else None
+    if gram is None or not np.isfinite(gram).all():
+        raise FitError(
+            f"the kernel overflows on the table at sigma = {sigma:g}; try larger sigma, or mend rows far outside the "
+            "bounds"
+        )
+    return gram
+
+
+def _evidence(
+    template: FreeKernel, X: np.ndarray, data: TrainingTable, ranges: np.ndarray, **settings: Any
+) -> Evidence:
+    evidence = None
+    with np.errstate(over="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError):
+        evidence = fit_evidence(template, X, data.y, ranges, sample_weight=data.sample_weight, **settings)
+    if evidence is None or not np.isfinite(evidence.alpha).all():
+        raise FitError(
+            "the kernel overflows on the table, so its evidence cannot be computed; mend rows far outside the bounds, "
+            "or use kernel='se'"
+        )
+    return evidence
+
+
 def _train_gp(
     template: FreeKernel, X: np.ndarray, data: TrainingTable, ranges: np.ndarray, *, ard: bool
 ) -> tuple[DecisionFunction, TrainingRecord]:
-    evidence = fit_evidence(template, X, data.y, ranges, ard=ard, sample_weight=data.sample_weight, groups=data.groups)
+    evidence = _evidence(template, X, data, ranges, ard=ard, groups=data.groups)
     kernel = _with_weights(template, *_scaled(template, evidence))
     notes = () if evidence.converged else ("the evidence of the table did not converge; check its target for outliers",)
     error = float(np.average(evidence.loo_residuals**2, weights=data.sample_weight))
@@ -214,7 +249,7 @@ def _train_svm(
     report: Any,
 ) -> tuple[DecisionFunction, TrainingRecord]:
     if ard:
-        evidence = fit_evidence(template, X, data.y, ranges, ard=True, sample_weight=data.sample_weight)
+        evidence = _evidence(template, X, data, ranges, ard=True)
         weights, scale = _scaled(template, evidence)
         sigma_grid = ARD_SIGMA_GRID
     else:
@@ -222,7 +257,7 @@ def _train_svm(
         sigma_grid = ISOTROPIC_SIGMA_GRID
     spread = float(data.y.std())
     selection = select(
-        lambda sigma: np.asarray(_with_weights(template, weights, sigma).gram(X)),
+        lambda sigma: _finite_gram(template, X, weights, sigma),
         data.y,
         C=_grid(grids["C"], "C", C_GRID, spread),
         epsilon=_grid(grids["epsilon"], "epsilon", EPSILON_GRID, spread, zero=True),
@@ -282,10 +317,10 @@ def _grid(
 ) -> list[float]:
     if given is None:
         return [unit * value for value in default]
-    values = np.atleast_1d(np.asarray(given))
+    values = np.atleast_1d(as_array(given, name))
     low_enough = (lambda v: v >= 0) if zero else (lambda v: v > 0)
     if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
-        raise FitError(f"{name} must be a finite number or a sequence of them, got {given!r}")
+        raise FitError(f"{name} must be a finite number or a sequence of them, got {given!r:.60}")
     if not low_enough(values).all():
         raise FitError(f"{name} must be {'at least' if zero else 'above'} 0, got {given!r}")
     return sorted({float(value) for value in values})
@@ -296,9 +331,16 @@ def _measure(decision: DecisionFunction, X: np.ndarray) -> FixedCovariance:
     g = np.asarray(decision(X))
     spread = float(g.std())
     if not np.isfinite(spread) or spread <= 1e-10 * max(1e-300, float(np.abs(g).max())):
-        raise FitError("the trained decision function is constant over the table: it carries no knowledge to transfer")
+        raise FitError(
+            "the trained decision function is constant over the table: it carries no knowledge to transfer; "
+            "try other C, epsilon or sigma"
+        )
     kernel = ReweightedKernel(decision.kernel, (decision.table,))
-    diagonal = kernel(X, X)
-    return FixedCovariance(
-        decision, mean_diagonal=float(diagonal.mean()), decision_mean=float(g.mean()), decision_spread=spread
-    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean_diagonal = float(np.mean(kernel(X, X)))
+    if not (np.isfinite(mean_diagonal) and mean_diagonal > 0):
+        raise FitError(
+            f"the re-weighted kernel is {mean_diagonal:g} on the mean over the table, beyond double precision; try "
+            "larger sigma or smaller C, or mend rows far outside the bounds"
+        )
+    return FixedCovariance(decision, mean_diagonal=mean_diagonal, decision_mean=float(g.mean()), decision_spread=spread)
