@@ -59,8 +59,8 @@ class NamedFrame(InputTransform):
         fixed = dict(fixed or {})
         self.pretrained_space = cov.space
         self.frame = cov.frame
-        self.fixed = {name: cov.space[name].to_raw(value) for name, value in fixed.items()}
         self.target_space = _target_space(cov.space, space, fixed)
+        self.fixed = {name: cov.space[name].to_raw(value) for name, value in fixed.items()}
         self.names = _column_names(names, self.target_space, cov.space, fixed)
         extra = [p for p in self.target_space.parameters if p.name not in cov.space.names]
         self.frame_columns = frame_columns
