@@ -1,6 +1,10 @@
 """Shared fixtures: small spaces and tables, covariances trained on them, and the real data beside the project."""
 
+import os
 from pathlib import Path
+
+# Tests run in parallel processes; threads of their own would only get in each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd

@@ -1,0 +1,60 @@
+"""An interrupted experiment continues and loses nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+pytest.importorskip("botorch")
+
+from mkbo_plugins.experiments.campaign import Campaign
+from mkbo_plugins.experiments.store import RunStore
+
+PROGRAM = """
+    import sys, time
+    from functools import partial
+    from pathlib import Path
+    from mkbo_plugins.experiments.campaign import Campaign
+    from mkbo_plugins.experiments.store import RunStore
+
+    def job(i, log):
+        time.sleep(0.3)
+        with open(log, "a") as file:
+            file.write(f"{i}\\n")
+        return Campaign((i,), (i / 3,))
+
+    folder = Path(sys.argv[1])
+    jobs = {("model", i): partial(job, i, folder / "log.txt") for i in range(8)}
+    for (_, i), campaign in RunStore(folder / "runs").complete(jobs, n_jobs=1).items():
+        assert campaign == Campaign((i,), (i / 3,))
+"""
+
+
+def test_killed_and_restarted_it_repeats_at_most_the_run_it_was_in(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(PROGRAM))
+    command = [sys.executable, str(program), str(tmp_path)]
+    process = subprocess.Popen(command)
+    log = tmp_path / "log.txt"
+    while process.poll() is None and (not log.exists() or len(log.read_text().split()) < 3):
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    finished = len(list((tmp_path / "runs").glob("*.json")))
+    assert 2 <= finished < 8
+    subprocess.run(command, check=True)
+    runs = log.read_text().split()
+    assert sorted(set(runs)) == [str(i) for i in range(8)]
+    assert len(runs) <= 9
+
+
+def test_stored_values_survive_exactly(tmp_path):
+    campaign = Campaign((3, 1), (0.1 + 0.2, 1e-300))
+    store = RunStore(tmp_path / "runs")
+    store.put(("a", 1), campaign)
+    assert RunStore(tmp_path / "runs").get(("a", 1)) == campaign
+    assert store.get(("a", 2)) is None

@@ -1,0 +1,114 @@
+"""The command line as a user meets it."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from mkbo_plugins import PretrainedCovariance
+from mkbo_plugins.cli import app
+
+SPACE_TOML = """
+[power]
+bounds = [100, 5500]
+[rate]
+bounds = [1e-5, 1e-1]
+log = true
+[layers]
+bounds = [1, 6]
+integer = true
+[gas]
+levels = ["Argon", "Nitrogen", "Air"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, table, monkeypatch):
+    table.to_csv(tmp_path / "table.csv", index=False)
+    (tmp_path / "space.toml").write_text(SPACE_TOML)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_pretrain_saves_the_covariance_that_python_trains(folder, gp_cov):
+    result = _run("pretrain", "table.csv", "--target", "strength", "--space", "space.toml", "--trainer", "gp")
+    assert result.exit_code == 0, result.output
+    assert PretrainedCovariance.load("table.mkbo.json") == gp_cov
+
+
+def test_out_names_the_file(folder):
+    arguments = ["pretrain", "table.csv", "--target", "strength", "--space", "space.toml", "--trainer", "gp"]
+    assert _run(*arguments, "--out", "other.mkbo.json").exit_code == 0
+    assert PretrainedCovariance.load("other.mkbo.json").record.rows == 24
+    assert not (folder / "table.mkbo.json").exists()
+
+
+def test_bounds_come_from_the_table_with_a_note(folder, table):
+    result = _run("pretrain", "table.csv", "--target", "strength", "--trainer", "gp")
+    assert result.exit_code == 0, result.output
+    assert "no --space given" in result.output
+    power = PretrainedCovariance.load("table.mkbo.json").space["power"]
+    assert (power.lower, power.upper) == (table["power"].min(), table["power"].max())
+
+
+def test_show_says_what_was_learned(folder, cov):
+    cov.save("a.mkbo.json")
+    result = _run("show", "a.mkbo.json")
+    assert result.exit_code == 0
+    for words in ("24 rows", "strength", "explain", "sigma", "centred", "power", "gas", "share of prior variance"):
+        assert words in result.output
+
+
+def test_replicates_are_a_column(folder, table):
+    import pandas as pd
+
+    doubled = pd.concat([table, table], ignore_index=True).assign(batch=lambda t: t.index % len(table))
+    doubled.to_csv("doubled.csv", index=False)
+    result = _run("pretrain", "doubled.csv", "--target", "strength", "--groups", "batch", "--trainer", "gp")
+    assert result.exit_code == 0, result.output
+    assert "batch" not in PretrainedCovariance.load("doubled.mkbo.json").space.names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["pretrain", "absent.csv", "--target", "strength"], "absent.csv does not exist"),
+        (["pretrain", "table.csv", "--target", "weight"], "'weight'"),
+        (["pretrain", "table.csv", "--target", "strength", "--space", "absent.toml"], "absent.toml does not exist"),
+        (["pretrain", "table.csv", "--target", "strength", "--space", "broken.toml"], "broken.toml cannot be read"),
+        (["pretrain", "empty.csv", "--target", "strength"], "empty.csv cannot be read"),
+        (["pretrain", "binary.csv", "--target", "strength"], "binary.csv cannot be read"),
+        (["pretrain", "table.csv", "--target", "strength", "--kernel", "cosine", "--space", "space.toml"], "'cosine'"),
+        (["pretrain", "table.csv", "--target", "strength", "--groups", "absent"], "'absent'"),
+        (["show", "absent.mkbo.json"], "absent.mkbo.json does not exist"),
+        (["show", "space.toml"], "not a saved covariance"),
+    ],
+)
+def test_errors_are_sentences(folder, arguments, words):
+    (folder / "broken.toml").write_text("[power\n")
+    (folder / "empty.csv").write_text("")
+    (folder / "binary.csv").write_bytes(bytes(range(128, 256)) * 4)
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+    assert "Traceback" not in result.output
+
+
+def test_warnings_are_notes(folder, table):
+    table.assign(power=table["power"].where(table.index > 0)).to_csv("gap.csv", index=False)
+    arguments = ["pretrain", "gap.csv", "--target", "strength", "--space", "space.toml", "--trainer", "gp"]
+    assert _run(*arguments).exit_code == 2
+    result = _run(*arguments, "--drop-missing")
+    assert result.exit_code == 0, result.output
+    assert "note:" in result.output
+    assert "rows [0]" in result.output
+
+
+def test_installed_program_starts_without_the_optimisers():
+    code = "import sys; from mkbo_plugins.cli import app; sys.exit(bool({'torch', 'ax', 'skopt'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,28 @@
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from mkbo_plugins.plots import convergence
+
+
+def test_convergence_draws_the_mean_of_every_curve_on_the_axes_given():
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    curves = {"stock": np.array([[3.0, 2.0], [5.0, 2.0]]), "transfer": np.array([[1.0, 1.0]])}
+    assert convergence(curves, "error, %", ax=axes) is axes
+    assert [line.get_label() for line in axes.get_lines()] == ["stock", "transfer"]
+    assert axes.get_lines()[0].get_ydata().tolist() == [4.0, 2.0]
+    assert axes.get_ylabel() == "error, %"
+
+
+def test_logarithmic_mean_is_geometric():
+    axes = convergence({"stock": np.array([[1.0, 1.0], [100.0, 1.0]])}, "error", log=True)
+    assert axes.get_lines()[0].get_ydata().tolist() == pytest.approx([10.0, 1.0])
+
+
+def test_curves_differ_without_colour():
+    curves = {name: np.ones((2, 3)) for name in ("a", "b", "c", "d")}
+    lines = convergence(curves, "error").get_lines()
+    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 4
