@@ -30,7 +30,7 @@ def coordinates(X: Array, dimension: int | None = None, name: str = "X") -> Arra
     KernelError
         If `X` is a scalar, or its last axis does not have `dimension` entries.
     """
-    if isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype.kind != "f"):
+    if not hasattr(X, "ndim") or (isinstance(X, np.ndarray) and X.dtype.kind != "f"):
         try:
             X = np.asarray(X, dtype=float)
         except (TypeError, ValueError) as error:

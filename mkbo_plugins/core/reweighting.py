@@ -156,7 +156,7 @@ def reweighted(
     xp = array_namespace(X)
     between = sum_between(evaluator, X, Y, elementwise=elementwise)
     left, right = per_pair(base.log_damping(X), base.log_damping(X if Y is None else Y), elementwise=elementwise)
-    return xp.astype(between.mantissa * xp.exp(between.log_scale + left + right), X.dtype)
+    return xp.astype(between.mantissa * xp.exp(between.log_scale + (left + right)), X.dtype)
 
 
 def reweight(

@@ -38,7 +38,7 @@ def feature_distance(
     log_x, log_y = per_pair(of_x.log_scale + 2 * damping_x, of_y.log_scale + 2 * damping_y, elementwise=elementwise)
     mantissa_x, mantissa_y = per_pair(of_x.mantissa, of_y.mantissa, elementwise=elementwise)
     left, right = per_pair(damping_x, damping_y, elementwise=elementwise)
-    log_between = between.log_scale + left + right
+    log_between = between.log_scale + (left + right)
     # Subtracted on a common scale, so that two overflowing terms cannot give infinity minus infinity.
     common = xp.maximum(xp.maximum(log_x, log_y), log_between)
     difference = (
@@ -60,9 +60,9 @@ def squared_exponential_profile(squared_distance: Array, scale: Array | float) -
 def matern52_profile(squared_distance: Array, scale: Array | float) -> Array:
     """Return (1 + r + r^2 / 3) exp(-r) with r^2 = 5 squared_distance / scale."""
     xp = array_namespace(squared_distance)
-    squared = 5 * squared_distance / scale
     # The profile is smooth in r^2; a floor keeps the gradient of the root finite at zero.
-    r = xp.sqrt(xp.clip(squared, 1e-30, None))
+    squared = xp.clip(5 * squared_distance / scale, 1e-30, None)
+    r = xp.sqrt(squared)
     return (1 + r + squared / 3) * xp.exp(-r)
 
 

@@ -1,0 +1,31 @@
+"""Points and constants in NumPy and PyTorch."""
+
+import numpy as np
+import pytest
+
+from mkbo_plugins.core.arrays import constant, coordinates, equal_points
+from mkbo_plugins.errors import KernelError
+
+
+def test_equal_points_compares_by_value():
+    X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    Y = np.array([[-0.0, 1.0], [2.0, 3.5], [2.0, 3.0]])
+    expected = [[True, False, False], [False, False, True]]
+    np.testing.assert_array_equal(equal_points(X, Y, elementwise=False), expected)
+    np.testing.assert_array_equal(equal_points(X, Y[:2], elementwise=True), [True, False])
+
+
+def test_a_read_only_constant_becomes_a_tensor_of_its_own():
+    torch = pytest.importorskip("torch")
+    values = np.array([1.0, 2.0])
+    values.setflags(write=False)
+    tensor = constant(values, torch.zeros(1, dtype=torch.float32))
+    assert tensor.dtype == torch.float32
+    tensor += 1
+    np.testing.assert_array_equal(values, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("X", [3, 3.0, np.float64(3), np.array(3.0), "text", [[1.0], [1.0, 2.0]], [[1.0, 2.0, 3.0]]])
+def test_what_is_no_point_is_refused(X):
+    with pytest.raises(KernelError):
+        coordinates(X, 2)

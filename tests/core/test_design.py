@@ -1,0 +1,62 @@
+"""The choice of a few good points that do not crowd."""
+
+import numpy as np
+import pytest
+
+from mkbo_plugins.core import Linear, SquaredExponential, normalise
+from mkbo_plugins.core.design import upper_confidence_design
+
+
+def candidates(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-1, 1, (n, 2)), rng.normal(size=n)
+
+
+def conditioned_loop(merit, kernel, X, n):
+    """Pick by merit plus posterior standard deviation, conditioning anew on all picked points each time."""
+    gram = normalise(kernel).gram(X)
+    picked = []
+    for _ in range(n):
+        given = gram[:, picked]
+        explained = np.einsum("ij,ji->i", given, np.linalg.solve(gram[np.ix_(picked, picked)], given.T))
+        score = merit + np.sqrt(np.maximum(np.diag(gram) - explained, 0))
+        score[picked] = -np.inf
+        picked.append(int(np.argmax(score)))
+    return picked
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_conditions_on_every_point_picked_before(seed):
+    X, merit = candidates(seed=seed)
+    kernel = SquaredExponential(sigma=0.3)
+    np.testing.assert_array_equal(upper_confidence_design(merit, kernel, X, 8), conditioned_loop(merit, kernel, X, 8))
+
+
+def test_of_one_point_is_the_best():
+    X, merit = candidates()
+    assert upper_confidence_design(merit, SquaredExponential(), X, 1) == [np.argmax(merit)]
+
+
+def test_of_all_points_holds_each_once():
+    X, merit = candidates(15)
+    X[7] = X[3]
+    picked = upper_confidence_design(merit, SquaredExponential(sigma=0.5), X, 15)
+    assert sorted(picked) == list(range(15))
+
+
+def test_a_repeated_point_waits_for_all_others():
+    X, _ = candidates(10)
+    X[9] = X[0]
+    merit = np.zeros(10)
+    merit[[0, 9]] = 0.5
+    picked = upper_confidence_design(merit, SquaredExponential(sigma=0.01), X, 10)
+    assert picked[0] == 0
+    assert picked[-1] == 9
+
+
+def test_leaves_its_arguments_alone():
+    X, merit = candidates()
+    before = X.copy(), merit.copy()
+    upper_confidence_design(merit, Linear(), X, 5)
+    np.testing.assert_array_equal(X, before[0])
+    np.testing.assert_array_equal(merit, before[1])

@@ -1,0 +1,161 @@
+"""The Gaussian process of a table: gradient, closed-form leave-one-out, weights and recovery."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mkbo_plugins.core import SquaredExponential
+from mkbo_plugins.core.evidence import _Problem, fit_evidence
+from tests.core.helpers import FAMILIES, numeric_gradient
+
+RANGES = np.array([2.0, 2.0])
+
+
+def table(n=20, seed=0, shift=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 2))
+    return X, np.sin(3 * X[:, 0]) + 0.3 * X[:, 1] + rng.normal(0, 0.1, n) + shift
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("tied", [False, True])
+def test_gradient(family, tied):
+    X, y = table(8)
+    noise_factor = np.random.default_rng(1).uniform(0.3, 3, len(y))
+    problem = _Problem(FAMILIES[family](), X, y - y.mean(), noise_factor, RANGES, tied=tied)
+    rng = np.random.default_rng(2)
+    for _ in range(4):
+        parameters = np.append(rng.uniform(-1, 1, 1 if tied else 2), [rng.uniform(-1, 1), rng.uniform(-2, 0)])
+        value, gradient = problem(parameters)
+        assert np.isfinite(value)
+        numeric = numeric_gradient(lambda p: problem(p)[0], parameters)
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_value_is_the_log_density_up_to_a_constant(tied):
+    X, y = table(8)
+    factor = np.linspace(0.5, 2, len(y))
+    problem = _Problem(SquaredExponential(sigma=0.7), X, y, factor, RANGES, tied=tied)
+
+    def expected(parameters):
+        weights, amplitude, noise = problem.unpack(parameters)
+        covariance = amplitude * SquaredExponential(sigma=0.7, weights=tuple(weights)).gram(X) + np.diag(noise * factor)
+        likelihood = 0.5 * (y @ np.linalg.solve(covariance, y) + np.linalg.slogdet(covariance)[1])
+        lengths = np.log(1 / np.sqrt(weights))[: len(parameters) - 2]
+        median = np.sqrt(2) + np.log(2) / 2 + np.log(2.0)
+        prior = ((lengths - median) ** 2 / 3).sum() + np.log(amplitude) ** 2 + (np.log(noise) + 4) ** 2
+        return likelihood + 0.5 * prior
+
+    first = np.zeros(len(problem.bounds))
+    second = np.linspace(-0.8, 0.9, len(problem.bounds))
+    difference = problem(second)[0] - problem(first)[0]
+    assert difference == pytest.approx(expected(second) - expected(first), rel=1e-6)
+
+
+def test_parameters_whose_kernel_overflows_are_rejected():
+    X, y = table(8)
+    problem = _Problem(FAMILIES["exponential"](), X, y, np.ones(len(y)), RANGES, tied=False)
+    value, gradient = problem(np.array([8.0, 8.0, 0.0, 0.0]))
+    assert value >= 1e9
+    assert np.isfinite(gradient).all()
+
+
+def noise_ratio(kernel, evidence, X, y, weight):
+    """Return noise over amplitude, which every row's residual and dual coefficient must agree on."""
+    gram = replace(kernel, weights=tuple(evidence.weights)).gram(X)
+    ratios = weight * (y - evidence.bias - gram @ evidence.alpha) / evidence.alpha
+    np.testing.assert_allclose(ratios, np.median(ratios), rtol=1e-4)
+    return gram, float(np.median(ratios))
+
+
+def refitted(gram, y, mean, ratio, weight, labels):
+    """Return held-out prediction minus value, by an explicit refit of the dual vector without each group."""
+    residuals = np.empty_like(y)
+    for label in np.unique(labels):
+        held, kept = labels == label, labels != label
+        dual = np.linalg.solve(gram[np.ix_(kept, kept)] + np.diag(ratio / weight[kept]), y[kept] - mean)
+        residuals[held] = gram[np.ix_(held, kept)] @ dual + mean - y[held]
+    return residuals
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("ard", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("grouped", [True, False])
+def test_leave_one_out_is_a_refit_with_hyperparameters_held(family, ard, weighted, grouped):
+    X, y = table(shift=4.0)
+    kernel = FAMILIES[family]()
+    weight = np.random.default_rng(5).uniform(0.3, 3, len(y)) if weighted else np.ones(len(y))
+    labels = np.arange(len(y)) // 3 if grouped else np.arange(len(y))
+    evidence = fit_evidence(
+        kernel,
+        X,
+        y,
+        RANGES,
+        ard=ard,
+        sample_weight=weight if weighted else None,
+        groups=labels if grouped else None,
+    )
+    gram, ratio = noise_ratio(kernel, evidence, X, y, weight)
+    expected = refitted(gram, y, evidence.bias, ratio, weight, labels)
+    np.testing.assert_allclose(evidence.loo_residuals, expected, rtol=0, atol=1e-5)
+    assert evidence.bias == pytest.approx(np.average(y, weights=weight))
+    assert evidence.converged
+    assert len(set(evidence.weights)) == (2 if ard else 1)
+
+
+def test_a_weighted_row_is_a_row_given_several_times():
+    X, y = table(12)
+    weight = np.ones(len(y))
+    weight[[1, 4]] = 3
+    kernel = SquaredExponential()
+    evidence = fit_evidence(kernel, X, y, RANGES, ard=True, sample_weight=weight)
+    gram, ratio = noise_ratio(kernel, evidence, X, y, weight)
+    rows = np.repeat(np.arange(len(y)), weight.astype(int))
+    repeated = gram[np.ix_(rows, rows)] + ratio * np.eye(len(rows))
+    dual = np.linalg.solve(repeated, y[rows] - y[rows].mean())
+    np.testing.assert_allclose(np.bincount(rows, dual), evidence.alpha, rtol=0, atol=1e-5)
+    assert evidence.bias == pytest.approx(y[rows].mean())
+
+
+def test_follows_the_scale_and_shift_of_the_values():
+    X, y = table()
+    plain = fit_evidence(SquaredExponential(), X, y, RANGES, ard=True)
+    moved = fit_evidence(SquaredExponential(), X, 1e3 * y - 50, RANGES, ard=True)
+    np.testing.assert_allclose(moved.weights, plain.weights, rtol=1e-3)
+    np.testing.assert_allclose(moved.alpha, 1e3 * plain.alpha, rtol=0, atol=1e-2 * 1e3 * np.abs(plain.alpha).max())
+    assert moved.bias == pytest.approx(1e3 * plain.bias - 50)
+
+
+def test_finds_the_coordinate_that_matters():
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1, 1, (40, 2))
+    y = np.sin(5 * X[:, 0]) + rng.normal(0, 0.02, 40)
+    evidence = fit_evidence(SquaredExponential(), X, y, RANGES, ard=True)
+    assert evidence.weights[0] > 10 * evidence.weights[1]
+    assert np.sqrt(np.mean(evidence.loo_residuals**2)) < 0.1
+
+
+def test_no_start_of_the_optimiser_does_better():
+    X, y = table()
+    centred = (y - y.mean()) / y.std()
+    problem = _Problem(SquaredExponential(), X, centred, np.ones(len(y)), RANGES, tied=False)
+    evidence = fit_evidence(SquaredExponential(), X, y, RANGES, ard=True)
+    _, ratio = noise_ratio(SquaredExponential(), evidence, X, y, np.ones(len(y)))
+    amplitudes = np.linspace(-3, 6, 200)
+    best = min(
+        problem(np.append(np.log(evidence.weights), [log_amplitude, np.log(ratio) + log_amplitude]))[0]
+        for log_amplitude in amplitudes
+    )
+    rng = np.random.default_rng(7)
+    low, high = np.array(problem.bounds).T
+    assert all(problem(rng.uniform(np.maximum(low, -6), np.minimum(high, 4)))[0] > best for _ in range(100))
+
+
+def test_the_width_of_a_coordinate_is_the_unit_of_its_length_scale():
+    X, y = table()
+    plain = fit_evidence(SquaredExponential(), X, y, RANGES, ard=True)
+    halved = fit_evidence(SquaredExponential(), X / 2, y, RANGES / 2, ard=True)
+    np.testing.assert_allclose(halved.weights, 4 * plain.weights, rtol=1e-2)

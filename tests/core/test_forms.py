@@ -1,0 +1,79 @@
+"""The covariance models by name, and that the data can refuse what the table says."""
+
+import numpy as np
+import pytest
+from scipy.stats import lognorm
+
+from mkbo_plugins.core import SquaredExponential, WeightedPoints
+from mkbo_plugins.core.covariance import PARTS, FixedCovariance
+from mkbo_plugins.core.decision import DecisionFunction
+from mkbo_plugins.core.forms import FORMS, HYPERPARAMETERS, LogNormalPrior, get_form
+from mkbo_plugins.errors import KernelError
+from tests.core.helpers import make_table, smallest_eigenvalue
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (12, 2))
+STOCK = SquaredExponential(sigma=0.4).gram(X)
+SCALES = {"output_scale": 1.7, "moment_scale": 0.6, "feature_scale": 0.9}
+
+
+@pytest.fixture(scope="module")
+def parts():
+    decision = DecisionFunction(SquaredExponential(sigma=0.6), WeightedPoints(*make_table(2, RNG)), bias=0.1)
+    fixed = FixedCovariance(decision, mean_diagonal=0.05, decision_mean=0.1, decision_spread=0.5)
+    return {name: fixed.part(name, X) for name in PARTS}
+
+
+def combined(name, parts, **changed):
+    form = get_form(name)
+    scales = {**SCALES, **changed}
+    return form.combine(
+        {part: parts[part] for part in form.parts},
+        STOCK if form.uses_stock else None,
+        {scale: scales[scale] for scale in form.hyperparameters},
+    )
+
+
+def test_each_form_is_its_formula(parts):
+    a, b, s = SCALES.values()
+    near = np.exp(-parts["feature_distance"] / (2 * s))
+    formulas = {
+        "stock": STOCK,
+        "base": a * parts["base"],
+        "reweighted": a * parts["reweighted"],
+        "normalised": a * parts["normalised"],
+        "two_layer": a * near,
+        "moment": a * STOCK + b * parts["moment"],
+        "transfer": a * STOCK * near + b * parts["moment"],
+    }
+    assert set(formulas) == set(FORMS)
+    for name, formula in formulas.items():
+        np.testing.assert_allclose(combined(name, parts), formula, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_is_positive_semidefinite(name, parts):
+    assert smallest_eigenvalue(combined(name, parts)) > -1e-12
+
+
+@pytest.mark.parametrize("name", ["transfer", "moment"])
+def test_the_data_can_refuse_the_table(name, parts):
+    refused = combined(name, parts, output_scale=1.0, moment_scale=0.0, feature_scale=np.inf)
+    np.testing.assert_allclose(refused, STOCK, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_name_parts_and_scales_that_exist(name):
+    form = get_form(name)
+    assert set(form.parts) <= set(PARTS)
+    assert set(form.hyperparameters) <= set(HYPERPARAMETERS)
+
+
+def test_the_median_is_where_half_the_prior_lies():
+    prior = LogNormalPrior(0.4, 1.3)
+    assert lognorm(s=1.3, scale=np.exp(0.4)).cdf(prior.median) == pytest.approx(0.5)
+
+
+def test_an_unknown_form_is_refused_with_the_known_ones():
+    with pytest.raises(KernelError, match=r"transfer.*'best'"):
+        get_form("best")
