@@ -91,7 +91,8 @@ def leave_one_out_svr(
     """Hold out every row once, or every group of rows together, and predict it from the others.
 
     A group none of whose rows is a support vector needs no refit: the fit on all rows already satisfies the
-    optimality conditions without it.
+    optimality conditions without it. Where every coefficient is at its bound these leave the bias open, and all
+    groups are refitted.
 
     Parameters
     ----------
@@ -106,7 +107,9 @@ def leave_one_out_svr(
     share = np.full(len(y), 1 / len(y)) if sample_weight is None else sample_weight / np.sum(sample_weight)
     whole = fit_svr(gram, y, C, epsilon, sample_weight, tolerance)
     residuals = gram @ whole.alpha + whole.bias - y
-    refitted = np.unique(labels[whole.alpha != 0])
+    bound = C if sample_weight is None else C * sample_weight
+    free = (whole.alpha != 0) & (np.abs(whole.alpha) < bound * (1 - 1e-9))
+    refitted = np.unique(labels[whole.alpha != 0] if free.any() else labels)
     converged = whole.converged
     total = float(np.sum((share * residuals**2)[~np.isin(labels, refitted)]))
     for label in refitted:
