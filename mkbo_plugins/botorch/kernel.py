@@ -167,10 +167,12 @@ class PretrainedKernel(Kernel):
         elif self.frame is not None:
             points = self.frame.sample(n, torch.empty(0, dtype=torch.double))
         else:
-            space = self.cov.space
-            frame = torch.as_tensor(space.to_coordinates(space.sobol(n), self.cov.frame))
-            stock = torch.quasirandom.SobolEngine(max(1, self.stock_dims), scramble=True, seed=0).draw(n)
-            points = torch.cat([frame, stock[:, : self.stock_dims].to(frame)], dim=-1)
+            parameters = self.cov.space.parameters
+            engine = torch.quasirandom.SobolEngine(len(parameters) + self.stock_dims, scramble=True, seed=0)
+            unit = engine.draw(n, dtype=torch.double)
+            raw = [torch.as_tensor(p.from_unit(unit[:, j].numpy())) for j, p in enumerate(parameters)]
+            frame = [p.to_coordinates(column, self.cov.frame) for p, column in zip(parameters, raw, strict=True)]
+            points = torch.cat([*frame, unit[:, len(parameters) :]], dim=-1)
         return points.to(dtype=self.dtype, device=self.device)
 
     def __getitem__(self, index: Any) -> "PretrainedKernel":
@@ -189,9 +191,13 @@ class PretrainedKernel(Kernel):
 
     def expand_batch(self, *sizes: Any) -> "PretrainedKernel":
         """Return the kernel with its learned scales expanded to a batch shape."""
-        new = super().expand_batch(*sizes)
-        if new is not self:
-            new.active_dims = self.active_dims  # GPyTorch expands every buffer, this one too
+        # GPyTorch expands every buffer, so the active columns are hidden from it.
+        active_dims, self.active_dims = self.active_dims, None
+        try:
+            new = super().expand_batch(*sizes)
+        finally:
+            self.active_dims = active_dims
+        new.active_dims = active_dims
         return new
 
     def get_extra_state(self) -> Tensor:

@@ -39,3 +39,9 @@ def target(cov: PretrainedCovariance) -> tuple[torch.Tensor, torch.Tensor]:
 def bounds() -> torch.Tensor:
     """Return raw bounds of the mixed space, with level indices for the categorical parameter."""
     return torch.tensor([[100.0, 1e-5, 1.0, 0.0], [5500.0, 1e-1, 6.0, 2.0]], dtype=torch.double)
+
+
+@pytest.fixture(scope="session")
+def four_cov() -> PretrainedCovariance:
+    """Return the covariance over four real parameters."""
+    return four_coordinates()

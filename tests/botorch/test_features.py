@@ -1,0 +1,109 @@
+"""Nyström features of the kernel, from which sample paths are drawn."""
+
+import pytest
+import torch
+from botorch.sampling.pathwise import draw_kernel_feature_paths, draw_matheron_paths
+from botorch.sampling.pathwise.features.generators import gen_kernel_features
+
+from mkbo_plugins.botorch import NamedFrame, PretrainedKernel, pretrained_gp
+from tests.botorch.conftest import PRETRAINED_FORMS
+
+
+def relative_error(features, kernel, x, y):
+    approximate, exact = features(x) @ features(y).mT, kernel(x, y).to_dense()
+    norms = kernel(x, diag=True)[..., :, None] * kernel(y, diag=True)[..., None, :]
+    return ((approximate - exact).abs() / norms.sqrt()).max().item()
+
+
+def framed_kernel(cov, form, **kwargs):
+    frame = NamedFrame(cov)
+    return PretrainedKernel(cov, form, stock_dims=frame.num_stock_columns, frame=frame, **kwargs).double()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_exact_between_landmarks(small_cov, form):
+    kernel = framed_kernel(small_cov, form)
+    features = gen_kernel_features(kernel, num_inputs=4, num_outputs=64)
+    assert features.num_outputs == 64
+    assert features(features.points).shape == (64, 64)
+    assert relative_error(features, kernel, features.points, features.points) < 1e-6
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_close_to_the_kernel_inside_the_domain(small_cov, form):
+    kernel = framed_kernel(small_cov, form)
+    x = torch.tensor(small_cov.space.sobol(40, seed=17))
+    errors = [
+        relative_error(gen_kernel_features(kernel, num_inputs=4, num_outputs=n), kernel, x[:20], x[20:])
+        for n in (16, 512)
+    ]
+    assert errors[1] < 1e-3
+    assert errors[1] < max(errors[0], 1e-6)
+
+
+@torch.no_grad()
+def test_frame_coordinates_without_a_frame(four_cov):
+    kernel = PretrainedKernel(four_cov, "transfer", stock_dims=2).double()
+    features = gen_kernel_features(kernel, num_inputs=6, num_outputs=512)
+    x = 2 * torch.rand(30, 6, generator=torch.Generator().manual_seed(0), dtype=torch.double) - 1
+    x[:, 4:] = (x[:, 4:] + 1) / 2
+    assert relative_error(features, kernel, x[:15], x[15:]) < 1e-2
+
+
+@torch.no_grad()
+def test_given_landmarks_are_used(four_cov):
+    landmarks = 2 * torch.rand(32, 4, generator=torch.Generator().manual_seed(0), dtype=torch.double) - 1
+    kernel = PretrainedKernel(four_cov, "two_layer", landmarks=landmarks).double()
+    assert torch.equal(gen_kernel_features(kernel, num_inputs=4, num_outputs=16).points, landmarks[:16])
+    assert gen_kernel_features(kernel, num_inputs=4, num_outputs=64).points.shape == (64, 4)
+
+
+@torch.no_grad()
+def test_active_columns(four_cov):
+    active = [1, 3, 4, 7]
+    kernel = PretrainedKernel(four_cov, "two_layer", active_dims=active).double()
+    features = gen_kernel_features(kernel, num_inputs=9, num_outputs=64)
+    x = torch.rand(6, 9, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    assert relative_error(features, kernel, features.points, features.points) < 1e-6
+    alone = gen_kernel_features(PretrainedKernel(four_cov, "two_layer").double(), num_inputs=4, num_outputs=64)
+    assert torch.allclose(features(x), alone(x[:, active]), atol=1e-10)
+
+
+@torch.no_grad()
+def test_batched_kernels_and_inputs(four_cov):
+    kernel = PretrainedKernel(four_cov, "two_layer", batch_shape=torch.Size([2])).double()
+    kernel.set_scale("feature_scale", torch.tensor([0.5, 2.0]))
+    features = gen_kernel_features(kernel, num_inputs=4, num_outputs=64)
+    assert features.batch_shape == (2,)
+    x = torch.rand(3, 1, 5, 4, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    assert features(x).shape == (3, 2, 5, 64)
+    assert relative_error(features, kernel, features.points, features.points) < 1e-6
+    for b in range(2):
+        alone = gen_kernel_features(kernel[b], num_inputs=4, num_outputs=64)
+        assert torch.allclose(features(x)[:, b], alone(x[:, 0]), atol=1e-8)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("form", ["transfer", "normalised"])
+def test_prior_paths_have_the_kernels_covariance(small_cov, target, form):
+    torch.manual_seed(0)
+    model = pretrained_gp(small_cov, *target, form=form, outcome_transform=None)
+    x = torch.tensor(small_cov.space.sobol(4, seed=17))
+    paths = draw_kernel_feature_paths(model, torch.Size([8192]), num_features=256)
+    samples = paths(x) - model.mean_module.constant
+    covariance = samples.mT @ samples / len(samples)
+    assert torch.allclose(covariance, model.covar_module(x).to_dense(), atol=0.08)
+
+
+@torch.no_grad()
+def test_posterior_paths_have_the_posteriors_moments(small_cov, target):
+    torch.manual_seed(0)
+    model = pretrained_gp(small_cov, *target)
+    x = torch.tensor(small_cov.space.sobol(4, seed=17))
+    samples = draw_matheron_paths(model, torch.Size([4096]))(x)
+    posterior = model.posterior(x)
+    spread = posterior.variance.sqrt().squeeze(-1)
+    assert ((samples.mean(dim=0) - posterior.mean.squeeze(-1)).abs() < 0.1 * spread).all()
+    assert torch.allclose(samples.std(dim=0), spread, rtol=0.1)
