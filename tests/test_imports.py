@@ -1,0 +1,118 @@
+"""What is imported when, and which way imports point."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "mkbo_plugins"
+OPTIONAL = ("torch", "botorch", "gpytorch", "linear_operator", "ax", "skopt", "matplotlib")
+
+
+def python(script: str) -> str:
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Return the absolute names of everything a file imports, at any depth."""
+    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            module = ".".join(part for part in (base, node.module) if part)
+            found |= {module} | {f"{module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def below(name: str, *prefixes: str) -> bool:
+    return any(name == prefix or name.startswith(f"{prefix}.") for prefix in prefixes)
+
+
+@pytest.mark.parametrize("module", ["mkbo_plugins", "mkbo_plugins.core"])
+def test_import_loads_no_optional_framework(module):
+    loaded = python(f"import sys, {module}; print(*[name for name in {OPTIONAL} if name in sys.modules])")
+    assert loaded == ""
+
+
+def test_training_and_saving_load_no_optional_framework(tmp_path):
+    script = f"""
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {OPTIONAL}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+import numpy as np
+from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+X = np.random.default_rng(0).uniform(0, 1, (12, 2))
+space = ParameterSpace.from_dict({{"a": (0, 1), "b": (0, 1)}})
+cov = pretrain((X, X[:, 0] - X[:, 1] ** 2), space=space, C=1.0, sigma=1.0, epsilon=0.01, progress=False)
+back = PretrainedCovariance.load(cov.save({str(tmp_path / "knowledge.mkbo.json")!r}))
+print(back == cov, len(back.starting_points(3, "same")), back.gram(X).shape)
+"""
+    assert python(script) == "True 3 (12, 12)"
+
+
+CORE = sorted((PACKAGE / "core").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: path.name)
+def test_core_imports_only_core_and_errors(path):
+    ours = {name for name in imported_modules(path) if below(name, "mkbo_plugins")}
+    assert all(below(name, "mkbo_plugins.core", "mkbo_plugins.errors") for name in ours), ours
+
+
+def test_core_is_found():
+    assert len(CORE) > 5
+    assert any(below(name, "mkbo_plugins.core") for path in CORE for name in imported_modules(path))
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: path.name)
+def test_core_imports_no_optional_framework(path):
+    assert not [name for name in imported_modules(path) if below(name, *OPTIONAL, "pandas", "typer", "rich")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["__init__", "artefact", "errors", "parameters", "pretrained", "progress", "space", "table", "training"],
+)
+def test_fitted_object_and_space_import_no_adapter(name):
+    adapters = ("botorch", "ax", "skopt", "cli", "plots", "experiments")
+    found = imported_modules(PACKAGE / f"{name}.py")
+    assert not [module for module in found if below(module, *(f"mkbo_plugins.{adapter}" for adapter in adapters))]
+    assert not [module for module in found if below(module, *OPTIONAL)]
+
+
+@pytest.mark.parametrize(
+    ("adapter", "others"),
+    [("botorch", ("ax", "skopt")), ("ax", ("skopt",)), ("skopt", ("ax", "botorch"))],
+)
+def test_adapters_do_not_import_one_another(adapter, others):
+    for path in (PACKAGE / adapter).rglob("*.py"):
+        found = imported_modules(path)
+        assert not [name for name in found if below(name, *(f"mkbo_plugins.{other}" for other in others))], path
+
+
+def test_missing_botorch_names_the_extra():
+    script = """
+import sys
+sys.modules["botorch"] = None
+import mkbo_plugins
+try:
+    import mkbo_plugins.botorch
+except ImportError as error:
+    print(error)
+"""
+    message = python(script)
+    assert "mkbo_plugins[botorch]" in message
+    assert "pip install" in message
