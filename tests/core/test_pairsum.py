@@ -123,6 +123,18 @@ def test_block_sizes_do_not_matter(family, block, largest, monkeypatch):
     np.testing.assert_allclose(everything(reweight(FAMILIES[family](), *table), X, Y), whole, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("family", [Exponential, SquaredExponential])
+@pytest.mark.parametrize("order", [1, -1])
+def test_blocks_on_different_scales_add_up(family, order):
+    rng = np.random.default_rng(10)
+    support, alpha = make_table(2, rng, rows=90)
+    largest_last = np.argsort(np.abs(support).sum(axis=1))[::order]
+    kernel = reweight(family(sigma=0.05), support[largest_last], alpha)
+    for u in (np.array([0.9, 0.8]), np.array([-0.6, 0.7])):
+        expected, absolute = double_loop(kernel, u)
+        assert abs(float(value(kernel.evaluator.pointwise(u))) - expected) <= 1e-12 * absolute
+
+
 def peak_bytes(call):
     tracemalloc.start()
     call()
@@ -152,6 +164,14 @@ def test_memory_of_many_products_is_bounded(monkeypatch):
     kernel = reweight(Linear(), *make_table(dimension, rng, rows=2))
     X = rng.uniform(-1, 1, (n, dimension))
     assert peak_bytes(lambda: kernel.evaluator.pairwise(X, X)) < n * n * dimension * 8
+
+
+def test_memory_of_many_pairs_is_bounded(monkeypatch):
+    monkeypatch.setattr(pairsum, "MAX_ENTRIES", 1 << 12)
+    rows = 600
+    kernel = reweight(SquaredExponential(), *make_table(2, np.random.default_rng(11), rows))
+    u = np.array([0.3, 0.4])
+    assert peak_bytes(lambda: kernel.evaluator.pointwise(u)) < rows**2 / 2 * 8
 
 
 def exact(kernel, u, log_scale):
