@@ -19,8 +19,8 @@ def test_a_read_only_constant_becomes_a_tensor_of_its_own():
     torch = pytest.importorskip("torch")
     values = np.array([1.0, 2.0])
     values.setflags(write=False)
-    tensor = constant(values, torch.zeros(1, dtype=torch.float32))
-    assert tensor.dtype == torch.float32
+    tensor = constant(values, torch.zeros(1, dtype=torch.float64))
+    assert tensor.dtype == torch.float64
     tensor += 1
     np.testing.assert_array_equal(values, [1.0, 2.0])
 
