@@ -438,6 +438,12 @@ def test_unchanged_content_resealed_is_accepted(tmp_path):
     assert PretrainedCovariance.load(path) == cov
 
 
+def test_a_changed_number_is_called_altered(tmp_path):
+    data = build().save(tmp_path / "knowledge.mkbo.json").read_bytes()
+    assert b"-0.25" in data
+    refuse(data.replace(b"-0.25", b"-0.26"), tmp_path, "altered since it was saved")
+
+
 def test_newer_version_says_upgrade(tmp_path):
     document = json.loads(build().save(tmp_path / "knowledge.mkbo.json").read_bytes())
     refuse(reseal(document | {"schema_version": 2}, document["content"]), tmp_path, "version 2", "upgrade")
