@@ -57,6 +57,7 @@ class PretrainedKernel(Kernel):
     """
 
     has_lengthscale = False
+    active_dims: Tensor | None
 
     def __init__(
         self,

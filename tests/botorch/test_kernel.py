@@ -10,6 +10,7 @@ import torch
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 
 from mkbo_plugins.botorch import PretrainedKernel
+from mkbo_plugins.botorch.differentiable import DifferentiableEvaluator
 from mkbo_plugins.core.covariance import FixedCovariance
 from mkbo_plugins.errors import ArtefactError, KernelError
 from tests.botorch.conftest import PRETRAINED_FORMS, four_coordinates
@@ -219,6 +220,18 @@ def test_arguments_without_meaning_are_refused():
         PretrainedKernel(four_coordinates(), "transfr", stock_dims=1)
 
 
+def test_half_cost_sum_is_left_where_a_gradient_is_wanted():
+    evaluator = DifferentiableEvaluator(four_coordinates().fixed.kernel.evaluator)
+
+    def total(x):
+        result = evaluator.symmetric(x)
+        return result.mantissa * result.log_scale.exp()
+
+    x = make_points(3, stock_dims=0)
+    assert torch.autograd.gradcheck(total, (x.clone().requires_grad_(),))
+    assert torch.equal(total(x), total(x).mT)
+
+
 def test_is_not_stationary():
     assert not make_kernel().is_stationary
 
@@ -231,6 +244,13 @@ def test_cache_follows_inputs_changed_in_place(form):
     x[0, 1] += 0.3
     assert torch.equal(kernel(x).to_dense(), make_kernel(form)(x).to_dense())
     assert torch.equal(kernel(x, diag=True), make_kernel(form)(x, diag=True))
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_cache_tells_both_sides_apart(form):
+    kernel, x, y = make_kernel(form), make_points(4), make_points(4, seed=1)
+    for left, right in [(x, y), (x, x), (y, x), (y, y)]:
+        assert torch.equal(kernel(left, right).to_dense(), make_kernel(form)(left, right).to_dense())
 
 
 def test_cache_follows_hyperparameters():
