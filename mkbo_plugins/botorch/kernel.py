@@ -151,7 +151,7 @@ class PretrainedKernel(Kernel):
         return self._cache.get((name, diag), z1, z2, lambda: self._evaluate(name, z1, z2, diag=diag))
 
     def _evaluate(self, name: str, z1: Tensor, z2: Tensor, *, diag: bool) -> Tensor:
-        same = z1 is z2 or (not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2))
+        same = not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2)
         value = self.cov.fixed.part(
             name,
             z1.double(),
