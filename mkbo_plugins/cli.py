@@ -183,6 +183,11 @@ def _print_summary(console: Console, cov: PretrainedCovariance) -> None:
         parameters.add_row(*row)
     console.print(parameters)
     shares, captured = describe_interactions(cov)
+    if not shares:
+        console.print(
+            "(length scales are too small to say which parameters the covariance varies with)", highlight=False
+        )
+        return
     weights = Table("varies with", "share of prior variance", title="What the covariance expects of the target")
     for name, share in shares:
         weights.add_row(name, f"{share:.1%}")

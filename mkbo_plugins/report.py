@@ -57,7 +57,10 @@ def describe_parameters(cov: PretrainedCovariance) -> list[tuple[str, str, str]]
 
 
 def describe_interactions(cov: PretrainedCovariance) -> tuple[list[tuple[str, float]], float]:
-    """Return the sets of parameters that carry the most prior variance, with their shares, and the share looked at."""
+    """Return the sets of parameters that carry the most prior variance, with their shares, and the share looked at.
+
+    The list is empty where length scales are too small for features to be enumerated.
+    """
     points = np.asarray(cov.space.to_coordinates(cov.space.sobol(512), cov.frame))
     shares, captured = parameter_shares(cov.fixed.kernel, cov.space.coordinate_owners, points)
     order = {name: i for i, name in enumerate(cov.space.names)}

@@ -18,6 +18,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from numbers import Integral, Real
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -25,8 +27,15 @@ from mkbo_plugins.core.arrays import Array, constant, coordinates
 from mkbo_plugins.errors import KernelError
 
 
-def _positive(value: float, name: str) -> float:
-    if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
+def positive(value: Any, name: str) -> float:
+    """Return a finite number above 0 as a float.
+
+    Raises
+    ------
+    KernelError
+        If it is not one; the message calls it `name`.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
         raise KernelError(f"{name} must be a finite number above 0, got {value!r}")
     return float(value)
 
@@ -51,9 +60,7 @@ class FreeKernel(ABC):
 
     def __post_init__(self) -> None:
         if self.weights is not None:
-            weights = tuple(float(w) for w in self.weights)
-            for j, weight in enumerate(weights):
-                _positive(weight, f"weights[{j}]")
+            weights = tuple(positive(weight, f"weights[{j}]") for j, weight in enumerate(self.weights))
             object.__setattr__(self, "weights", weights)
 
     @property
@@ -193,8 +200,10 @@ class Polynomial(FreeKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.degree, bool) or not isinstance(self.degree, int) or self.degree < 1:
-            raise KernelError(f"degree must be an integer of at least 1, got {self.degree!r}")
+        degree: Any = self.degree
+        if isinstance(degree, bool) or not isinstance(degree, Integral) or degree < 1:
+            raise KernelError(f"degree must be an integer of at least 1, got {degree!r}")
+        object.__setattr__(self, "degree", int(degree))
 
     @property
     def degree_limit(self) -> float:
@@ -263,7 +272,7 @@ class _ExponentialSeries(FreeKernel, ABC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "sigma", _positive(self.sigma, "sigma"))
+        object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
 
     @property
     def exponent_rate(self) -> float:

@@ -1,13 +1,12 @@
 """Two-layer kernels: a stationary profile of the distance between feature vectors."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array, equal_points, per_pair
-from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points
+from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points, positive
 from mkbo_plugins.core.pairsum import Evaluator
 from mkbo_plugins.core.reweighting import ReweightedKernel, sum_between, undamped
 from mkbo_plugins.errors import KernelError
@@ -95,8 +94,7 @@ class TwoLayerKernel:
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, (FreeKernel, ReweightedKernel)):
             raise KernelError(f"kernel must be a free or a re-weighted kernel, got {type(self.kernel).__name__}")
-        if not (isinstance(self.scale, (int, float)) and math.isfinite(self.scale) and self.scale > 0):
-            raise KernelError(f"scale must be a finite number above 0, got {self.scale!r}")
+        object.__setattr__(self, "scale", positive(self.scale, "scale"))
         if self.profile not in _PROFILES:
             raise KernelError(f"profile must be one of {sorted(_PROFILES)}, got {self.profile!r}")
 

@@ -185,3 +185,17 @@ def test_bad_points_are_refused(call):
 
 def test_integers_and_lists_are_points():
     assert Linear()([1, 2], np.array([3, 4])) == 11.0
+
+
+@pytest.mark.parametrize("number", [np.float32(0.5), np.float64(0.5), 1, np.int64(1)])
+def test_settings_may_be_numpy_numbers(number):
+    kernel = SquaredExponential(sigma=number, weights=np.array([number, number]))
+    assert kernel == SquaredExponential(sigma=float(number), weights=(float(number), float(number)))
+    assert isinstance(kernel.sigma, float)
+    assert Polynomial(degree=np.int64(2)) == Polynomial(degree=2)
+
+
+@pytest.mark.parametrize("setting", [{"sigma": True}, {"sigma": "1"}, {"sigma": np.nan}, {"weights": [True, 1.0]}])
+def test_settings_that_are_no_numbers_are_refused(setting):
+    with pytest.raises(KernelError, match="must be a finite number above 0"):
+        SquaredExponential(**setting)
