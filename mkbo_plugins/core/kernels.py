@@ -35,7 +35,7 @@ def positive(value: Any, name: str) -> float:
     KernelError
         If it is not one; the message calls it `name`.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise KernelError(f"{name} must be a finite number above 0, got {value!r}")
     return float(value)
 
