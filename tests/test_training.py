@@ -365,6 +365,12 @@ def test_log_target_predicts_in_the_units_of_the_table():
         assert np.array_equal(cov.gram(TABLE, form=form), by_hand.gram(TABLE, form=form))
 
 
+def test_numpy_flags_are_flags(tmp_path):
+    cov = train(log_target=np.True_, ard=np.False_)
+    assert cov == train(log_target=True)
+    assert PretrainedCovariance.load(cov.save(tmp_path / "knowledge.mkbo.json")) == cov
+
+
 def test_dropped_rows_teach_nothing():
     gaps = TABLE.astype({"power": float, "gas": object})
     gaps.loc[3, "power"] = np.nan
