@@ -226,7 +226,7 @@ class PretrainedCovariance:
         list of mappings
             Points as names and values in raw units, best first. Each maximises the predicted (or, for
             ``"opposite"``, the negated) standardised target plus one posterior standard deviation of the base
-            kernel given the points before it, so they do not crowd.
+            kernel given the points before it, so they lie as far apart as the length scales learned ask for.
 
         Raises
         ------

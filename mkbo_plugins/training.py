@@ -15,7 +15,7 @@ from mkbo_plugins.core.evidence import Evidence, fit_evidence
 from mkbo_plugins.core.reweighting import ReweightedKernel
 from mkbo_plugins.core.selection import Selection, select
 from mkbo_plugins.core.svr import fit_svr
-from mkbo_plugins.errors import FitError, GridEdgeWarning, MkboError, SolverWarning, TableWarning
+from mkbo_plugins.errors import FitError, GridEdgeWarning, MkboError, MkboWarning, SolverWarning, TableWarning
 from mkbo_plugins.parameters import Frame
 from mkbo_plugins.pretrained import PretrainedCovariance, TrainingRecord
 from mkbo_plugins.progress import progress_bar
@@ -42,6 +42,7 @@ ISOTROPIC_SIGMA_GRID = (0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
 """Default squared length scales, in units of the mean squared distance between rows, which grows with dimension."""
 
 SLOW_ROWS = 1000
+"""Number of rows above which training warns that it, and every use of what it makes, takes long."""
 
 
 def pretrain(
@@ -135,25 +136,26 @@ def pretrain(
         table, target, space, log_target=log_target, groups=groups, sample_weight=sample_weight, missing=missing
     )
     X = np.asarray(space.to_coordinates(data.X, frame))
+    if len(X) > SLOW_ROWS:
+        warnings.warn(
+            f"training on {len(X)} rows takes long, and so does every use of the covariance, whose cost grows with the "
+            "square of the support vectors; a sample of a few hundred rows is often as good",
+            TableWarning,
+            stacklevel=2,
+        )
     grids = {"C": C, "sigma": sigma, "epsilon": epsilon}
     if trainer == "gp":
         given = [name for name, values in grids.items() if values is not None]
         if given:
             raise FitError(f"trainer='gp' learns its scales from the evidence; leave out {given} or use trainer='svm'")
-        decision, record = _train_gp(template, X, data, space.coordinate_ranges(frame), ard=ard)
+        decision, record, notes = _train_gp(template, X, data, space.coordinate_ranges(frame), ard=ard)
     else:
-        if len(X) > SLOW_ROWS:
-            warnings.warn(
-                f"leave-one-out of {len(X)} rows takes long; take a sample of a few hundred rows or trainer='gp'",
-                TableWarning,
-                stacklevel=2,
-            )
         with progress_bar("leave-one-out grid", show=progress) as report:
-            decision, record = _train_svm(
+            decision, record, notes = _train_svm(
                 template, X, data, space.coordinate_ranges(frame), ard=ard, grids=grids, n_jobs=n_jobs, report=report
             )
-    for note in record.notes:
-        warnings.warn(note, GridEdgeWarning if "edge" in note else SolverWarning, stacklevel=2)
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
     return PretrainedCovariance(space, frame, _measure(decision, X), record, bool(log_target))
 
 
@@ -228,13 +230,13 @@ def _evidence(
 
 def _train_gp(
     template: FreeKernel, X: np.ndarray, data: TrainingTable, ranges: np.ndarray, *, ard: bool
-) -> tuple[DecisionFunction, TrainingRecord]:
+) -> tuple[DecisionFunction, TrainingRecord, list[MkboWarning]]:
     evidence = _evidence(template, X, data, ranges, ard=ard, groups=data.groups)
     kernel = _with_weights(template, *_scaled(template, evidence))
-    notes = () if evidence.converged else ("the evidence of the table did not converge; check its target for outliers",)
+    notes = _evidence_notes(evidence)
     error = float(np.average(evidence.loo_residuals**2, weights=data.sample_weight))
     decision = DecisionFunction(kernel, WeightedPoints(X, evidence.alpha), evidence.bias)
-    return decision, _record(data, "gp", None, None, error, notes)
+    return decision, _record(data, "gp", None, None, error, notes), notes
 
 
 def _train_svm(
@@ -247,9 +249,11 @@ def _train_svm(
     grids: dict[str, Any],
     n_jobs: int | None,
     report: Any,
-) -> tuple[DecisionFunction, TrainingRecord]:
+) -> tuple[DecisionFunction, TrainingRecord, list[MkboWarning]]:
+    notes: list[MkboWarning] = []
     if ard:
         evidence = _evidence(template, X, data, ranges, ard=True)
+        notes += _evidence_notes(evidence)
         weights, scale = _scaled(template, evidence)
         sigma_grid = ARD_SIGMA_GRID
     else:
@@ -276,27 +280,38 @@ def _train_svm(
             "constant; try smaller epsilon"
         )
     decision = DecisionFunction(kernel, WeightedPoints(X[chosen], fit.alpha[chosen]), fit.bias)
-    notes = _notes(selection, fit.converged)
-    return decision, _record(data, "svm", selection.C, selection.epsilon, selection.loo.mean_squared_error, notes)
+    notes += _selection_notes(selection)
+    if not fit.converged:
+        notes.append(SolverWarning("the final support vector fit hit its cap on iterations before its tolerance"))
+    error = selection.loo.mean_squared_error
+    return decision, _record(data, "svm", selection.C, selection.epsilon, error, notes), notes
 
 
-def _notes(selection: Selection, converged: bool) -> tuple[str, ...]:
-    notes = [
-        f"the best {name} ({getattr(selection, name):.3g}) is at the edge of its grid; a better one may lie outside"
+def _evidence_notes(evidence: Evidence) -> list[MkboWarning]:
+    if evidence.converged:
+        return []
+    return [SolverWarning("the evidence of the table did not converge; check its target for outliers")]
+
+
+def _selection_notes(selection: Selection) -> list[MkboWarning]:
+    notes: list[MkboWarning] = [
+        GridEdgeWarning(
+            f"the best {name} ({getattr(selection, name):.3g}) is at the edge of its grid; a better one may lie outside"
+        )
         for name in selection.at_edge
     ]
     if selection.not_converged:
         notes.append(
-            f"the solver hit its cap on iterations in {len(selection.not_converged)} grid cells, which were left out; "
-            f"the first had C = {selection.not_converged[0][0]:.3g}"
+            SolverWarning(
+                f"the solver hit its cap on iterations in {len(selection.not_converged)} grid cells, which were left "
+                f"out; the first had C = {selection.not_converged[0][0]:.3g}"
+            )
         )
-    if not converged:
-        notes.append("the final support vector fit stopped at its cap on iterations before it met its tolerance")
-    return tuple(notes)
+    return notes
 
 
 def _record(
-    data: TrainingTable, trainer: str, C: float | None, epsilon: float | None, error: float, notes: tuple[str, ...]
+    data: TrainingTable, trainer: str, C: float | None, epsilon: float | None, error: float, notes: list[MkboWarning]
 ) -> TrainingRecord:
     return TrainingRecord(
         target=data.target,
@@ -308,7 +323,7 @@ def _record(
         C=C,
         epsilon=epsilon,
         loo_mse=error,
-        notes=notes,
+        notes=tuple(map(str, notes)),
     )
 
 

@@ -15,7 +15,7 @@ Symbols of the paper: ``h``, ``kappa``, ``sigma`` and ``tau`` as there; ``weight
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from numbers import Integral, Real
@@ -40,6 +40,19 @@ def positive(value: Any, name: str) -> float:
     return float(value)
 
 
+def sequence(values: Any, name: str) -> tuple[Any, ...]:
+    """Return the items of a list, tuple or vector.
+
+    Raises
+    ------
+    KernelError
+        If `values` is none of these; the message calls it `name`.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise KernelError(f"{name} must be a sequence of numbers, got {values!r}")
+    return tuple(values)
+
+
 @dataclass(frozen=True, kw_only=True)
 class FreeKernel(ABC):
     """A free kernel of any number of arguments (Theorem 2).
@@ -60,7 +73,9 @@ class FreeKernel(ABC):
 
     def __post_init__(self) -> None:
         if self.weights is not None:
-            weights = tuple(positive(weight, f"weights[{j}]") for j, weight in enumerate(self.weights))
+            weights = tuple(
+                positive(weight, f"weights[{j}]") for j, weight in enumerate(sequence(self.weights, "weights"))
+            )
             object.__setattr__(self, "weights", weights)
 
     @property
@@ -236,13 +251,13 @@ class TaylorSeries(FreeKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        coefficients = tuple(float(kappa) for kappa in self.coefficients)
+        coefficients = sequence(self.coefficients, "coefficients")
         for q, kappa in enumerate(coefficients):
-            if not (math.isfinite(kappa) and kappa >= 0):
+            if isinstance(kappa, bool) or not isinstance(kappa, Real) or not 0 <= float(kappa) < math.inf:
                 raise KernelError(f"coefficients[{q}] must be a finite number of at least 0, got {kappa!r}")
         if not any(coefficients):
             raise KernelError("coefficients must hold at least one number above 0")
-        object.__setattr__(self, "coefficients", coefficients)
+        object.__setattr__(self, "coefficients", tuple(map(float, coefficients)))
 
     @property
     def degree_limit(self) -> float:

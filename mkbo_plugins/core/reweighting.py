@@ -45,7 +45,7 @@ class WeightedPoints:
 
     def __post_init__(self) -> None:
         points = np.array(coordinates(self.points, name="support"), dtype=float)
-        alpha = np.array(self.alpha, dtype=float)
+        alpha = np.array(coordinates(self.alpha, name="alpha"), dtype=float)
         if points.ndim != 2 or alpha.shape != points.shape[:1]:
             raise KernelError(f"support must be (N, d) and alpha (N,), got shapes {points.shape} and {alpha.shape}")
         if not (np.isfinite(points).all() and np.isfinite(alpha).all()):
@@ -183,7 +183,7 @@ def reweight(
     KernelError
         If `kernel` is not free, shapes disagree, a value is not finite, or every coefficient is zero.
     """
-    table = WeightedPoints(np.asarray(support, dtype=float), np.asarray(alpha, dtype=float))
+    table = WeightedPoints(support, alpha)  # type: ignore[arg-type]
     if isinstance(kernel, ReweightedKernel):
         return ReweightedKernel(kernel.base, (*kernel.tables, table))
     if isinstance(kernel, FreeKernel):

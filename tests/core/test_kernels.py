@@ -199,3 +199,10 @@ def test_settings_may_be_numpy_numbers(number):
 def test_settings_that_are_no_numbers_are_refused(setting):
     with pytest.raises(KernelError, match="must be a finite number above 0"):
         SquaredExponential(**setting)
+
+
+@pytest.mark.parametrize(("cls", "name"), [(Linear, "weights"), (TaylorSeries, "coefficients")])
+@pytest.mark.parametrize("values", ["ab", 3, ["a"], [None]])
+def test_sequences_that_hold_no_numbers_are_refused(cls, name, values):
+    with pytest.raises(KernelError, match=name):
+        cls(**{name: values})

@@ -248,3 +248,17 @@ def test_tables_keep_their_own_copy():
 def test_bad_tables_and_kernels_are_refused(kernel, support, alpha):
     with pytest.raises(KernelError):
         reweight(kernel, support, alpha)
+
+
+@pytest.mark.parametrize(
+    ("support", "alpha"),
+    [
+        ("ab", [1.0, 1.0]),
+        ([[1.0], [2.0, 3.0]], [1.0, 1.0]),
+        ([[1.0], [2.0]], "ab"),
+        ([[1.0], [2.0]], [[1.0], [1.0, 2.0]]),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(support, alpha):
+    with pytest.raises(KernelError, match="must hold numbers"):
+        reweight(Linear(), support, alpha)
