@@ -1,6 +1,7 @@
 """GPyTorch kernel of a pre-trained covariance."""
 
 import copy
+import math
 from collections import OrderedDict
 from functools import partial
 from typing import Any
@@ -17,9 +18,6 @@ from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.core.forms import HYPERPARAMETERS, Form, get_form
 from mkbo_plugins.errors import ArtefactError, KernelError
 from mkbo_plugins.pretrained import PretrainedCovariance
-
-LOG_SCALE_LIMIT = 50.0
-"""Bound on the absolute logarithm of a learned scale: far beyond any meaning, yet finite in single precision."""
 
 CACHED_PARTS = 8
 """Gram parts kept for inputs seen before; hyperparameter fitting asks for the same ones at every step."""
@@ -92,13 +90,13 @@ class PretrainedKernel(Kernel):
         return get_form(self.form_name)
 
     def _register_scale(self, name: str) -> None:
-        prior = HYPERPARAMETERS[name]
-        self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.full(self._batch_shape, prior.mean)))
-        # Raw values are logarithms; optimisers see the bounds, so that no scale vanishes or overflows.
-        self.register_constraint(f"raw_{name}", Interval(-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT, transform=None))
+        scale = HYPERPARAMETERS[name]
+        self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.full(self._batch_shape, float(scale.log_mean))))
+        # Raw values are logarithms; without a transform the optimiser itself keeps them between the bounds.
+        self.register_constraint(f"raw_{name}", Interval(math.log(scale.lower), math.log(scale.upper), transform=None))
         self.register_prior(
             f"{name}_prior",
-            LogNormalPrior(prior.mean, prior.spread),
+            LogNormalPrior(scale.log_mean, scale.log_spread),
             partial(_read_scale, name),
             partial(_write_scale, name),
         )

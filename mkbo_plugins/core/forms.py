@@ -15,27 +15,34 @@ from mkbo_plugins.errors import KernelError
 
 
 @dataclass(frozen=True)
-class LogNormalPrior:
-    """A log-normal prior: the logarithm of the quantity has this mean and standard deviation."""
+class Hyperparameter:
+    """A learned scale with its log-normal prior and bounds.
 
-    mean: float
-    spread: float
+    Parameters
+    ----------
+    log_mean, log_spread
+        Mean and standard deviation of the scale's logarithm under the prior.
+    lower, upper
+        Bounds of the scale.
+    """
 
-    @property
-    def median(self) -> float:
-        """Median of the quantity itself."""
-        return math.exp(self.mean)
+    log_mean: float
+    log_spread: float
+    lower: float
+    upper: float
 
 
-HYPERPARAMETERS: Mapping[str, LogNormalPrior] = MappingProxyType(
+HYPERPARAMETERS: Mapping[str, Hyperparameter] = MappingProxyType(
     {
-        "output_scale": LogNormalPrior(0.0, 1.0),
-        "moment_scale": LogNormalPrior(math.log(0.3), 1.5),
-        "feature_scale": LogNormalPrior(0.0, 1.5),
+        "output_scale": Hyperparameter(0.0, 1.0, lower=1e-20, upper=1e4),
+        "moment_scale": Hyperparameter(math.log(0.3), 1.5, lower=1e-20, upper=1e4),
+        "feature_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e20),
     }
 )
-"""Priors on the learned scales: a and b of the forms, in units of the standardised target's variance, and s, in units
-of the mean diagonal of K^E. Weak enough for b -> 0 and s -> infinity, where a form becomes the stock model."""
+"""The learned scales: a and b of the forms, in units of the standardised target's variance, and s, in units of the mean
+diagonal of K^E. The priors are weak enough for b -> 0 and s -> infinity, where a form becomes the stock model, and the
+bounds include these limits. Variances end at 1e4, so that an optimiser's first long step cannot reach a covariance
+that is numerically singular beside the least noise."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -67,11 +68,14 @@ class RunStore:
         if report is not None:
             report(len(done), len(jobs))
         parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-        for key, campaign in parallel(delayed(_keyed)(key, jobs[key]) for key in missing):
-            self.put(key, campaign)
-            done[key] = campaign
-            if report is not None:
-                report(len(done), len(jobs))
+        with warnings.catch_warnings():
+            # joblib replaces a worker whose memory grows and says so; no job is lost.
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+            for key, campaign in parallel(delayed(_keyed)(key, jobs[key]) for key in missing):
+                self.put(key, campaign)
+                done[key] = campaign
+                if report is not None:
+                    report(len(done), len(jobs))
         return {key: done[key] for key in jobs}
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import warnings
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from linear_operator.utils.warnings import NumericalWarning
 
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.botorch import PretrainedKernel, pretrained_gp
+from mkbo_plugins.core.forms import HYPERPARAMETERS
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, TableError
 from tests.botorch.conftest import PRETRAINED_FORMS
 
@@ -323,3 +326,21 @@ def test_own_outcome_transform_and_likelihood_are_used(cov, target):
     model = pretrained_gp(cov, *target, likelihood=likelihood, outcome_transform=Standardize(1, min_stdv=1e3))
     assert model.likelihood is likelihood
     assert model.outcome_transform._min_stdv == 1e3
+
+
+@pytest.mark.parametrize("form", ["transfer", "moment", "two_layer"])
+def test_a_covariance_at_the_bounds_of_its_scales_can_still_be_factorised(cov, form):
+    """The first long step of an optimiser may land there; a failed factorisation would end the fit."""
+    X = torch.as_tensor(cov.space.sobol(16, seed=3))
+    Y = torch.sin(torch.arange(16.0).double())[:, None]
+    model = pretrained_gp(cov, X, Y, form=form)
+    model.likelihood.noise = 1e-4
+    for name in model.covar_module.form.hyperparameters:
+        model.covar_module.set_scale(name, HYPERPARAMETERS[name].upper * (1 - 1e-9))
+    model.train()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NumericalWarning)
+        log_likelihood = ExactMarginalLogLikelihood(model.likelihood, model)(
+            model(*model.train_inputs), model.train_targets
+        )
+    assert torch.isfinite(log_likelihood)

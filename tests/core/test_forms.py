@@ -7,7 +7,7 @@ from scipy.stats import lognorm
 from mkbo_plugins.core import SquaredExponential, WeightedPoints
 from mkbo_plugins.core.covariance import PARTS, FixedCovariance
 from mkbo_plugins.core.decision import DecisionFunction
-from mkbo_plugins.core.forms import FORMS, HYPERPARAMETERS, LogNormalPrior, get_form
+from mkbo_plugins.core.forms import FORMS, HYPERPARAMETERS, get_form
 from mkbo_plugins.errors import KernelError
 from tests.core.helpers import make_table, smallest_eigenvalue
 
@@ -69,9 +69,12 @@ def test_forms_name_parts_and_scales_that_exist(name):
     assert set(form.hyperparameters) <= set(HYPERPARAMETERS)
 
 
-def test_the_median_is_where_half_the_prior_lies():
-    prior = LogNormalPrior(0.4, 1.3)
-    assert lognorm(s=1.3, scale=np.exp(0.4)).cdf(prior.median) == pytest.approx(0.5)
+@pytest.mark.parametrize("name", HYPERPARAMETERS)
+def test_bounds_hold_nearly_all_of_the_prior(name):
+    scale = HYPERPARAMETERS[name]
+    prior = lognorm(s=scale.log_spread, scale=np.exp(scale.log_mean))
+    assert prior.cdf(scale.lower) < 1e-6
+    assert prior.sf(scale.upper) < 1e-6
 
 
 def test_an_unknown_form_is_refused_with_the_known_ones():
