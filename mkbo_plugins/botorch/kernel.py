@@ -38,9 +38,6 @@ class PretrainedKernel(Kernel):
     stock_dims
         Number of input columns behind the frame coordinates, which the stock covariance sees. Forms without a stock
         covariance are multiplied by it where there are any, so that parameters the table lacks still count.
-    landmarks
-        Inputs spread over the domain, (M, d), for feature approximations; None spreads them over the space of
-        `frame`, or the table's.
     frame
         Map from raw inputs to the columns this kernel needs; None where the inputs are those columns already. Inside
         the kernel it serves hosts that feed inputs through a model's input transform twice, as joint entropy search
@@ -62,7 +59,6 @@ class PretrainedKernel(Kernel):
         cov: PretrainedCovariance,
         form: str = "transfer",
         stock_dims: int = 0,
-        landmarks: Tensor | None = None,
         frame: NamedFrame | None = None,
         **kwargs: Any,
     ) -> None:
@@ -73,7 +69,6 @@ class PretrainedKernel(Kernel):
         self.cov = cov
         self.frame_dims = len(cov.space.coordinate_names)
         self.stock_dims = stock_dims
-        self.landmarks = landmarks
         self.frame = frame
         self.stock = (
             get_covar_module_with_dim_scaled_prior(ard_num_dims=stock_dims, batch_shape=self.batch_shape)
@@ -161,9 +156,7 @@ class PretrainedKernel(Kernel):
 
     def spread_inputs(self, n: int) -> Tensor:
         """Return `n` inputs spread over the domain, (n, d), for feature approximations."""
-        if self.landmarks is not None and len(self.landmarks) >= n:
-            points = self.landmarks[:n]
-        elif self.frame is not None:
+        if self.frame is not None:
             points = self.frame.sample(n, torch.empty(0, dtype=torch.double))
         else:
             parameters = self.cov.space.parameters

@@ -53,13 +53,6 @@ def test_frame_coordinates_without_a_frame(four_cov):
 
 
 @torch.no_grad()
-def test_given_landmarks_are_used(four_cov):
-    landmarks = 2 * torch.rand(32, 4, generator=torch.Generator().manual_seed(0), dtype=torch.double) - 1
-    kernel = PretrainedKernel(four_cov, "two_layer", landmarks=landmarks).double()
-    assert torch.equal(gen_kernel_features(kernel, num_inputs=4, num_outputs=16).points, landmarks[:16])
-    assert gen_kernel_features(kernel, num_inputs=4, num_outputs=64).points.shape == (64, 4)
-
-
 @torch.no_grad()
 def test_active_columns(four_cov):
     active = [1, 3, 4, 7]

@@ -10,7 +10,7 @@ import torch
 from botorch.acquisition import LogExpectedImprovement
 from botorch.exceptions import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
-from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
 from botorch.models.transforms import Standardize
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
@@ -19,7 +19,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.utils.warnings import NumericalWarning
 
 from mkbo_plugins import ParameterSpace, pretrain
-from mkbo_plugins.botorch import PretrainedKernel, pretrained_gp
+from mkbo_plugins.botorch import NamedFrame, PretrainedKernel, pretrained_gp
 from mkbo_plugins.core.forms import HYPERPARAMETERS
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, TableError
 from tests.botorch.conftest import PRETRAINED_FORMS
@@ -344,3 +344,31 @@ def test_a_covariance_at_the_bounds_of_its_scales_can_still_be_factorised(cov, f
             model(*model.train_inputs), model.train_targets
         )
     assert torch.isfinite(log_likelihood)
+
+
+def test_the_named_frame_as_input_transform_gives_the_same_model(cov):
+    X = torch.as_tensor(cov.space.sobol(12, seed=4))
+    Y = torch.sin(X[:, :1] / 1500)
+    frame = NamedFrame(cov)
+    kernel = PretrainedKernel(cov, "transfer", stock_dims=frame.num_stock_columns)
+    outside = SingleTaskGP(X, Y, covar_module=kernel, input_transform=frame)
+    inside = pretrained_gp(cov, X, Y)
+    points = torch.as_tensor(cov.space.sobol(8, seed=5))
+    with torch.no_grad():
+        one, other = outside.posterior(points), inside.posterior(points)
+    torch.testing.assert_close(one.mean, other.mean, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(one.variance, other.variance, rtol=1e-10, atol=1e-10)
+
+
+def test_multi_task_models_take_the_kernel(cov):
+    X = torch.as_tensor(cov.space.sobol(10, seed=4))
+    tasks = torch.cat([torch.zeros(10, 1), torch.ones(10, 1)]).double()
+    Y = torch.sin(X[:, :1] / 1500)
+    frame = NamedFrame(cov)
+    columns = tuple(range(len(cov.space.names)))
+    kernel = PretrainedKernel(cov, "transfer", stock_dims=frame.num_stock_columns, frame=frame, active_dims=columns)
+    model = MultiTaskGP(
+        torch.cat([torch.cat([X, X]), tasks], dim=-1), torch.cat([Y, 2 * Y]), task_feature=-1, covar_module=kernel
+    )
+    fit(model)
+    assert model.posterior(X[:3]).mean.shape == (3, 2)
