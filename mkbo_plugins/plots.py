@@ -17,7 +17,9 @@ _STYLES = (("black", "--", "o"), ("#0072B2", "-", "s"), ("#D55E00", "-.", "^"), 
 """Colour, line and marker by curve: told apart in grey and by colour-blind people."""
 
 
-def convergence(curves: Mapping[str, np.ndarray], ylabel: str, *, ax: Any = None, log: bool = False) -> Any:
+def convergence(
+    curves: Mapping[str, np.ndarray], ylabel: str, *, ax: Any = None, log: bool = False, start: int = 1
+) -> Any:
     """Plot mean outcome over trials with a 95 % interval of the mean.
 
     Parameters
@@ -30,6 +32,8 @@ def convergence(curves: Mapping[str, np.ndarray], ylabel: str, *, ax: Any = None
         Axes to draw on; None makes a figure.
     log
         Draw the outcome on a logarithmic scale; mean and interval are then of its logarithm.
+    start
+        Number of the first trial.
 
     Returns
     -------
@@ -42,7 +46,7 @@ def convergence(curves: Mapping[str, np.ndarray], ylabel: str, *, ax: Any = None
         data = np.log10(values) if log else np.asarray(values)
         mean = data.mean(axis=0)
         half = 1.96 * data.std(axis=0, ddof=1) / np.sqrt(len(data)) if len(data) > 1 else np.zeros_like(mean)
-        trials = np.arange(1, data.shape[1] + 1)
+        trials = np.arange(start, start + data.shape[1])
         centre, low, high = (10**v if log else v for v in (mean, mean - half, mean + half))
         ax.fill_between(trials, low, high, color=colour, alpha=0.15, linewidth=0)
         ax.plot(trials, centre, color=colour, linestyle=line, marker=marker, markersize=4, label=name)

@@ -20,6 +20,7 @@ from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.experiments.campaign import Campaign, run_campaign
 from mkbo_plugins.experiments.regret import normalised_regret, paired_bootstrap, trials_to
 from mkbo_plugins.experiments.store import RunStore
+from mkbo_plugins.plots import convergence
 from mkbo_plugins.progress import progress_bar
 
 SPACE = ParameterSpace.from_dict(
@@ -32,6 +33,7 @@ SPACE = ParameterSpace.from_dict(
 )
 TARGET = "G_D_ratio"
 SOURCE_ROWS = 163
+STARTS = 3
 TRAINERS = ("svm", "gp")
 FORMS = ("transfer", "moment", "two_layer", "normalised")
 
@@ -39,7 +41,7 @@ FORMS = ("transfer", "moment", "two_layer", "normalised")
 def _lookup_campaign(
     cov: PretrainedCovariance, form: str, candidates: np.ndarray, values: np.ndarray, seed: int, trials: int
 ) -> Campaign:
-    start = np.random.default_rng(seed).choice(len(values), size=3, replace=False)
+    start = np.random.default_rng(seed).choice(len(values), size=STARTS, replace=False)
     return run_campaign(cov, form, candidates, lambda i: float(values[i]), [int(i) for i in start], trials, seed)
 
 
@@ -108,10 +110,16 @@ def main(
     best, worst = float(values.max()), float(values.min())
     regret = {
         (trainer, form): np.array(
-            [normalised_regret(campaigns[trainer, form, seed].best_so_far[3:], best, worst) for seed in range(seeds)]
+            [
+                normalised_regret(campaigns[trainer, form, seed].best_so_far[STARTS:], best, worst)
+                for seed in range(seeds)
+            ]
         )
         for trainer, form in models
     }
+    shown = {"BoTorch's own covariance": regret["-", "stock"], "pre-trained on polyimide": regret["gp", "transfer"]}
+    axes = convergence(shown, "distance to the best record, share of range", start=STARTS + 1)
+    axes.figure.savefig(out / f"{target}.png", dpi=150)
     result = summarise(regret)
     result.to_csv(out / f"{target}.csv", index=False)
     typer.echo(result.round(3).to_string(index=False))
