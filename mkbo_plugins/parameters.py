@@ -1,6 +1,7 @@
 """Named parameters: how their values map to raw numbers and to frame coordinates."""
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -250,6 +251,28 @@ def is_finite_number(value: Any) -> bool:
         return is_number(value) and math.isfinite(value)
     except OverflowError:
         return False
+
+
+def odd_rows(values: Sequence[Any], faulty: Sequence[int]) -> list[int]:
+    """Return those of the faulty rows that hold no number even when text is read as one, or all if none is such.
+
+    One odd cell makes a table reader hand over the whole column as text; the message should name the cell.
+    """
+    odd = [row for row in faulty if not _reads_as_number(values[row])]
+    return odd or list(faulty)
+
+
+def _reads_as_number(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and math.isfinite(float(value))
+    except ValueError:
+        return False
+
+
+def looks_numeric(values: Sequence[Any]) -> bool:
+    """Return whether most values are text that stands for a number, decimal commas and separators allowed."""
+    stripped = [re.sub(r"[\s,;.'<>~%]", "", value) for value in values if isinstance(value, str)]
+    return 2 * sum(text.lstrip("+-").isdigit() for text in stripped) > len(values)
 
 
 def plain_value(value: Any) -> Any:

@@ -101,6 +101,13 @@ class PretrainedCovariance:
         for values in (self.support, self.alpha):  # pickling makes arrays writable
             values.setflags(write=False)
 
+    def __repr__(self) -> str:
+        """Return one line: target, parameters, rows and quality."""
+        return (
+            f"PretrainedCovariance(target={self.record.target!r}, parameters={list(self.space.names)}, "
+            f"rows={self.record.rows}, explained={self.record.explained:.2f}, trainer={self.record.trainer!r})"
+        )
+
     def __deepcopy__(self, memo: dict[int, Any]) -> "PretrainedCovariance":
         """Return itself, since nothing in it can change."""
         return self

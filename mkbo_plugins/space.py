@@ -24,6 +24,8 @@ from mkbo_plugins.parameters import (
     Level,
     Parameter,
     is_number,
+    looks_numeric,
+    odd_rows,
     parse_parameter,
     plain_value,
 )
@@ -117,6 +119,11 @@ class ParameterSpace:
                 faulty = next((value for value in values if not isinstance(value, (str, bool, int, float))), None)
                 if faulty is not None:
                     raise SpaceError(f"column {name!r} must hold numbers, text or booleans, got {faulty!r:.60}")
+                if looks_numeric(values):
+                    raise SpaceError(
+                        f"column {name!r} holds text such as {values[0]!r:.60}, though most of it seems to be numbers; "
+                        "write plain numbers with a decimal point, or describe it in a space"
+                    )
                 levels = sorted(set(values), key=str)
                 spec[name] = {"levels": levels, "ordered": False}
             if len(levels) < 2:
@@ -262,16 +269,17 @@ def _gather(
     convert: Callable[[Any], float], values: Iterable[Any], row_numbers: Sequence[int] | None = None
 ) -> np.ndarray:
     """Convert a column, gathering the faulty rows into one message."""
-    raw, faults = [], []
+    raw, faults, values = [], {}, list(values)
     for row, value in enumerate(values):
         try:
             raw.append(convert(value))
         except SpaceError as error:
-            faults.append((row if row_numbers is None else int(row_numbers[row]), error))
+            faults[row] = error
     if faults:
-        rows = [row for row, _ in faults]
+        odd = odd_rows(values, list(faults))
+        rows = odd if row_numbers is None else [int(row_numbers[row]) for row in odd]
         shown = f"row {rows[0]}" if len(rows) == 1 else f"rows {rows[:10]}{' and more' if len(rows) > 10 else ''}"
-        raise SpaceError(f"{faults[0][1]} ({shown}, counting from 0)")
+        raise SpaceError(f"{faults[odd[0]]} ({shown}, counting from 0)")
     return np.asarray(raw, dtype=float)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
-from mkbo_plugins.parameters import Numeric, is_finite_number
+from mkbo_plugins.parameters import Numeric, is_finite_number, odd_rows
 from mkbo_plugins.space import ParameterSpace, as_array, check_doubled
 
 FAR_OUTSIDE = 0.01
@@ -169,7 +169,7 @@ def _present_rows(frame: Any, columns: Sequence[str], missing: str) -> np.ndarra
     where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
     message = f"values are missing in columns {where}, rows {_rows(faulty)}"
     if missing == "error":
-        raise TableError(f"{message}; fill them in, or pass missing='drop' to leave these rows out")
+        raise TableError(f"{message}; fill them in, or leave these rows out with missing='drop' (--drop-missing)")
     warnings.warn(f"{message}; these {faulty.size} rows are left out", TableWarning, stacklevel=4)
     return np.flatnonzero(~gaps.any(axis=1))
 
@@ -177,6 +177,7 @@ def _present_rows(frame: Any, columns: Sequence[str], missing: str) -> np.ndarra
 def _numbers(values: list[Any], what: str, numbers: np.ndarray) -> np.ndarray:
     faulty = [i for i, value in enumerate(values) if not is_finite_number(value)]
     if faulty:
+        faulty = odd_rows(values, faulty)
         raise TableError(
             f"{what} must hold finite numbers, got {values[faulty[0]]!r:.60} in rows {_rows(numbers[faulty])}; mend or "
             "drop these rows"
@@ -240,9 +241,10 @@ def _warn_outside(X: np.ndarray, space: ParameterSpace, numbers: np.ndarray) -> 
 def _warn_replicates(X: np.ndarray) -> None:
     repeated = len(X) - len(np.unique(X, axis=0))
     if repeated:
+        subject = "1 row repeats" if repeated == 1 else f"{repeated} rows repeat"
         warnings.warn(
-            f"{repeated} rows repeat the inputs of another row; pass groups= to keep replicates together, or "
-            "leave-one-out errors are too optimistic",
+            f"{subject} the inputs of another row; keep replicates together with groups= (--groups), or leave-one-out "
+            "errors are too optimistic",
             TableWarning,
             stacklevel=4,
         )

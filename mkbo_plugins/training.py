@@ -296,7 +296,8 @@ def _evidence_notes(evidence: Evidence) -> list[MkboWarning]:
 def _selection_notes(selection: Selection) -> list[MkboWarning]:
     notes: list[MkboWarning] = [
         GridEdgeWarning(
-            f"the best {name} ({getattr(selection, name):.3g}) is at the edge of its grid; a better one may lie outside"
+            f"the best {name} ({getattr(selection, name):.3g}) is at the edge of its grid; a better one may lie "
+            f"outside: often harmless, or pass {name}=[...] to pretrain to look further"
         )
         for name in selection.at_edge
     ]

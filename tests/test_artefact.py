@@ -421,7 +421,7 @@ def edited(**changes):
         (edited(space=[["a", [["x"], ["y"]]], ["b", {"bounds": [0.0, 1.0]}]]), "levels"),
         (edited(space=[["a", {"bounds": [0.0, 1.0]}], ["b", {"bounds": [0.0, 1.0]}]]), "not as this version writes"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "edited",
 )
 def test_resealed_content_without_meaning_is_refused(edit, words, tmp_path):
     document = json.loads(build().save(tmp_path / "knowledge.mkbo.json").read_bytes())
@@ -688,7 +688,11 @@ def test_arrays_given_to_a_covariance_can_change_without_changing_it():
     assert table.alpha[0] == 1.0
 
 
-@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, lambda cov: pickle.loads(pickle.dumps(cov))])
+@pytest.mark.parametrize(
+    "copier",
+    [copy.copy, copy.deepcopy, lambda cov: pickle.loads(pickle.dumps(cov))],
+    ids=["copy", "deepcopy", "pickle"],
+)
 def test_copies_are_equal_and_as_frozen(copier, cov, table):
     before = cov.gram(table)
     other = copier(cov)

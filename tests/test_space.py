@@ -267,7 +267,7 @@ def test_from_table_takes_extremes_and_levels(table):
         (pd.Categorical(["x", "y", "x"]), Categorical("a", ("x", "y"))),
         (pd.Categorical([4, 2, 4]), Categorical("a", (2, 4))),
         (pd.array(["b", "a", None], dtype="string"), Categorical("a", ("a", "b"))),
-        (["10", "9", "10"], Categorical("a", ("10", "9"))),
+        (["A1", "2", "A1"], Categorical("a", ("2", "A1"))),
     ],
     ids=str,
 )
@@ -275,6 +275,20 @@ def test_from_table_column_types(values, expected):
     space = ParameterSpace.from_table(pd.DataFrame({"a": values, "y": [1.0, 2.0, 3.0]}), "y")
     assert space.parameters == (expected,)
     assert space.to_raw(pd.DataFrame({"a": values}).dropna()).shape[1] == 1
+
+
+@pytest.mark.parametrize(
+    "values", [["10", "9", "12"], ["1,105", "1,126", "2,000"], ["0,5", "1,5", "about 2"], ["1.5", "<2", "3"]]
+)
+def test_from_table_does_not_make_levels_of_numbers_written_as_text(values):
+    with pytest.raises(SpaceError, match=f"'a' holds text such as '{values[0]}'"):
+        ParameterSpace.from_table(pd.DataFrame({"a": values, "y": [1.0, 2.0, 3.0]}), "y")
+
+
+def test_one_odd_cell_is_named_in_a_column_that_is_text_because_of_it():
+    space = ParameterSpace.from_dict({"a": (0, 10)})
+    with pytest.raises(SpaceError, match=r"'<2' \(row 2, counting"):
+        space.to_raw(pd.DataFrame({"a": ["1.5", "3", "<2"]}))
 
 
 def test_parameters_may_be_given_as_a_list():

@@ -140,6 +140,10 @@ def _target_space(pretrained: ParameterSpace, space: ParameterSpace | None, fixe
     unknown = [name for name in fixed if name not in pretrained.names]
     if unknown:
         raise SpaceError(f"fixed parameters {unknown} are not pre-trained; the covariance has {list(pretrained.names)}")
+    if space is not None and not isinstance(space, ParameterSpace):
+        raise SpaceError(
+            f"space must be a ParameterSpace, got {type(space).__name__}; ParameterSpace.from_dict makes one"
+        )
     if space is None:
         return ParameterSpace(tuple(p for p in pretrained.parameters if p.name not in fixed))
     both = [name for name in fixed if name in space.names]

@@ -1,5 +1,6 @@
 """Ready BoTorch models with a pre-trained covariance."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,8 @@ from torch import Tensor
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.core.forms import get_form
-from mkbo_plugins.errors import MkboError, TableError
+from mkbo_plugins.errors import MkboError, TableError, TableWarning
+from mkbo_plugins.parameters import Numeric
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.space import ParameterSpace
 
@@ -61,12 +63,21 @@ def pretrained_gp(
     ------
     MkboError
         If columns, spaces or `form` do not fit together, or there is no data.
+
+    Warns
+    -----
+    TableWarning
+        If a parameter lies outside its bounds in every row, as it does when units are mistaken.
     """
     chosen = get_form(form)
+    if not isinstance(cov, PretrainedCovariance):
+        raise MkboError(
+            f"cov must be a PretrainedCovariance, got {type(cov).__name__}; read a file with PretrainedCovariance.load"
+        )
     for forbidden in ("covar_module", "input_transform"):
         if forbidden in kwargs:
             raise MkboError(f"pretrained_gp sets {forbidden} itself; build a SingleTaskGP to choose your own")
-    _check_data(train_X, train_Y)
+    _check_data(train_X, train_Y, train_Yvar)
     stock_only = form == "stock"
     frame = NamedFrame(
         cov,
@@ -76,6 +87,9 @@ def pretrained_gp(
         frame_columns=not stock_only,
         stock_columns="all" if chosen.uses_stock else "extra",
     )
+    with torch.no_grad():
+        frame.transform(train_X)
+    _warn_outside(frame, train_X)
     if stock_only:
         return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, input_transform=frame, **kwargs)
     outputs = train_Y.shape[-1]
@@ -89,18 +103,39 @@ def pretrained_gp(
     return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, covar_module=kernel, **kwargs)
 
 
-def _check_data(train_X: Tensor, train_Y: Tensor) -> None:
+def _check_data(train_X: Tensor, train_Y: Tensor, train_Yvar: Tensor | None) -> None:
     if not (torch.is_tensor(train_X) and torch.is_tensor(train_Y)) or train_X.ndim < 2 or train_Y.ndim != train_X.ndim:
         raise TableError(
             f"train_X must be a tensor (n, d) and train_Y a tensor (n, m), got {_shape(train_X)} and {_shape(train_Y)}"
         )
     if not train_X.is_floating_point():
         raise TableError(f"train_X must be of a floating-point dtype, got {train_X.dtype}; use train_X.double()")
+    if train_Yvar is not None and (not torch.is_tensor(train_Yvar) or train_Yvar.shape != train_Y.shape):
+        raise TableError(
+            f"train_Yvar must be a tensor of the shape {tuple(train_Y.shape)} of train_Y, got {_shape(train_Yvar)}; "
+            "torch.full_like(train_Y, variance) makes one"
+        )
     if train_X.shape[-2] == 0:
         raise TableError(
             "no target data yet; take first experiments from cov.starting_points(n, direction='same' | 'opposite' | "
             "'unknown'), then model their outcomes"
         )
+
+
+def _warn_outside(frame: NamedFrame, train_X: Tensor) -> None:
+    for j, name in enumerate(frame.names):
+        parameter = frame.target_space[name]
+        if not isinstance(parameter, Numeric):
+            continue
+        unit = parameter.to_coordinates(train_X[..., j], "unit")
+        if bool(((unit < 0) | (unit > 1)).all()):
+            low, high = train_X[..., j].min().item(), train_X[..., j].max().item()
+            warnings.warn(
+                f"every value of {name!r} in train_X lies outside its bounds ({parameter.lower:g}, "
+                f"{parameter.upper:g}), from {low:g} to {high:g}; pretrained_gp takes raw units",
+                TableWarning,
+                stacklevel=3,
+            )
 
 
 def _shape(value: Any) -> str:

@@ -5,6 +5,9 @@ import numpy as np
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.normalisation import normalise
 
+RESOLVED = 1e-8
+"""Posterior variance below which a point is taken as known: dividing by less would only amplify rounding."""
+
 
 def upper_confidence_design(merit: np.ndarray, kernel: FreeKernel, candidates: np.ndarray, n: int) -> np.ndarray:
     """Pick points one by one by merit plus one posterior standard deviation given the points picked before.
@@ -37,8 +40,10 @@ def upper_confidence_design(merit: np.ndarray, kernel: FreeKernel, candidates: n
         score[picked] = -np.inf
         best = int(np.argmax(score))
         picked.append(best)
+        if variance[best] < RESOLVED:
+            continue
         column = likeness.gram(candidates, candidates[best : best + 1])[:, 0] - columns @ columns[best]
-        column /= np.sqrt(max(variance[best], 1e-12))
+        column /= np.sqrt(variance[best])
         columns = np.column_stack([columns, column])
         variance = variance - column**2
     return np.array(picked)

@@ -183,4 +183,4 @@ class _Problem:
         else:
             of_product = slope * gram * kernel.exponent_rate
         of_square = kernel.damping_rate * np.sum(slope * gram, axis=1)
-        return np.einsum("ij,ik,jk->k", of_product, self.X, self.X, optimize=True) - 2 * of_square @ self.X**2
+        return np.sum(self.X * (of_product @ self.X), axis=0) - 2 * of_square @ self.X**2

@@ -21,7 +21,7 @@ from linear_operator.utils.warnings import NumericalWarning
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.botorch import NamedFrame, PretrainedKernel, pretrained_gp
 from mkbo_plugins.core.forms import HYPERPARAMETERS
-from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, TableError
+from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, TableError, TableWarning
 from tests.botorch.conftest import PRETRAINED_FORMS
 
 
@@ -344,6 +344,33 @@ def test_a_covariance_at_the_bounds_of_its_scales_can_still_be_factorised(cov, f
             model(*model.train_inputs), model.train_targets
         )
     assert torch.isfinite(log_likelihood)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"cov": "file.mkbo.json"}, "PretrainedCovariance.load"),
+        ({"space": {"power": (0, 1)}}, "ParameterSpace.from_dict"),
+        ({"train_Yvar": 0.1}, "torch.full_like"),
+        ({"train_Yvar": torch.ones(3, 1)}, "shape"),
+        ({"train_X": torch.ones(4, 5, dtype=torch.double)}, "expected 4 columns"),
+        ({"train_X": torch.tensor([[200.0, 1e-3, 2, 7]] * 4, dtype=torch.double)}, "level indices"),
+    ],
+)
+@pytest.mark.parametrize("form", ["stock", "transfer"])
+def test_wrong_arguments_are_refused_at_once(cov, form, changed, words):
+    X = torch.as_tensor(cov.space.sobol(4))
+    arguments = {"cov": cov, "train_X": X, "train_Y": torch.arange(4.0).double()[:, None], **changed}
+    with pytest.raises(MkboError, match=words):
+        pretrained_gp(**arguments, form=form)
+
+
+def test_unit_cube_inputs_are_noticed(cov):
+    X = torch.rand(5, 4, dtype=torch.double).round(decimals=2).clamp(0.1, 0.9)
+    X[:, 2:] = 1.0
+    with pytest.warns(TableWarning, match=r"'power'.*raw units") as caught:
+        pretrained_gp(cov, X, torch.arange(5.0).double()[:, None], form="moment")
+    assert caught[0].filename == __file__
 
 
 def test_the_named_frame_as_input_transform_gives_the_same_model(cov):
