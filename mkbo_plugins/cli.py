@@ -1,11 +1,13 @@
 """The command line: ``mkbo pretrain``, ``mkbo show`` and ``mkbo demo``."""
 
+import os
 import sys
 import tomllib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from mkbo_plugins.errors import MkboError, MkboWarning, SpaceError, TableError
+from mkbo_plugins.errors import ArtefactError, MkboError, MkboWarning, SpaceError, TableError
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.report import describe, describe_interactions, describe_parameters
 from mkbo_plugins.space import ParameterSpace
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
+    rich_markup_mode=None,
     help="Pre-train a covariance function on a table of condensed knowledge and look at what it learned.",
 )
 
@@ -69,6 +72,8 @@ def pretrain(
     """
     console = Console()
     with _plain_errors():
+        written = out if out is not None else table.with_suffix(".mkbo.json")
+        _check_writable(written)
         frame_data = _read_csv(table)
         chosen = _read_space(space) if space is not None else _space_from_table(console, frame_data, target, groups)
         cov = train(
@@ -84,7 +89,7 @@ def pretrain(
             missing="drop" if drop_missing else "error",
             n_jobs=jobs,
         )
-        written = cov.save(out if out is not None else table.with_suffix(".mkbo.json"))
+        cov.save(written)
         _print_summary(console, cov)
         console.print(f"saved as {written}", highlight=False, soft_wrap=True)
 
@@ -112,7 +117,7 @@ def demo(
 
     Example: mkbo demo --seeds 10
     """
-    with _plain_errors():
+    with _plain_errors(when_interrupted="stopped; the same command goes on from here"):
         try:
             from mkbo_plugins.experiments.demo import run_demo
         except ImportError as error:
@@ -120,8 +125,17 @@ def demo(
         run_demo(Console(), out, seeds=seeds, trials=trials)
 
 
+@app.callback(invoke_without_command=True)
+def _main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"mkbo_plugins {metadata.version('mkbo_plugins')}")
+        raise typer.Exit
+
+
 @contextmanager
-def _plain_errors() -> Iterator[None]:
+def _plain_errors(when_interrupted: str = "stopped") -> Iterator[None]:
     """Print errors and warnings of this package as plain sentences; an error ends the command with status 2."""
     errors = Console(stderr=True)
 
@@ -139,17 +153,38 @@ def _plain_errors() -> Iterator[None]:
         except MkboError as error:
             errors.print(f"error: {error}", highlight=False, markup=False, soft_wrap=True)
             sys.exit(2)
+        except KeyboardInterrupt:
+            errors.print(when_interrupted, highlight=False)
+            sys.exit(130)
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written before time is spent on what goes into it."""
+    if path.is_dir():
+        raise ArtefactError(f"cannot write {path}: it is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise ArtefactError(f"cannot write {path}: its folder does not exist; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise ArtefactError(f"cannot write {path}: its folder cannot be written to; choose another with --out")
 
 
 def _read_csv(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
     try:
-        return pd.read_csv(path)
+        table = pd.read_csv(path)
+        if len(table.columns) == 1 and any(separator in table.columns[0] for separator in ";\t"):
+            raise TableError(
+                f"{path} has the single column {table.columns[0]!r}; save it with commas between columns and with "
+                "decimal points"
+            )
+        return table
     except FileNotFoundError:
         raise TableError(f"{path} does not exist") from None
     except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise TableError(f"{path} cannot be read as a CSV table: {error}") from error
+        raise TableError(
+            f"{path} cannot be read as a CSV table: {error}; save it as CSV with commas, decimal points and UTF-8 text"
+        ) from error
 
 
 def _read_space(path: Path) -> ParameterSpace:
@@ -178,7 +213,12 @@ def _print_summary(console: Console, cov: PretrainedCovariance) -> None:
     for label, text in describe(cov):
         facts.add_row(label, text)
     console.print(facts)
-    parameters = Table("parameter", "range", "length scale", title="What the table said of each parameter")
+    parameters = Table(
+        "parameter",
+        "range",
+        "length scale",
+        title="How fast the table's target changes with each parameter: the shorter, the faster",
+    )
     for row in describe_parameters(cov):
         parameters.add_row(*row)
     console.print(parameters)
@@ -188,8 +228,8 @@ def _print_summary(console: Console, cov: PretrainedCovariance) -> None:
             "(length scales are too small to say which parameters the covariance varies with)", highlight=False
         )
         return
-    weights = Table("varies with", "share of prior variance", title="What the covariance expects of the target")
+    weights = Table("varies with", "share of prior variance", title="How the covariance spreads its expected variation")
     for name, share in shares:
         weights.add_row(name, f"{share:.1%}")
     console.print(weights)
-    console.print(f"(monomial features looked at hold {captured:.1%} of the covariance)", highlight=False)
+    console.print(f"(listed and smaller terms together: {captured:.1%} of the covariance)", highlight=False)

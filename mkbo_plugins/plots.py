@@ -20,7 +20,7 @@ _STYLES = (("black", "--", "o"), ("#0072B2", "-", "s"), ("#D55E00", "-.", "^"), 
 def convergence(
     curves: Mapping[str, np.ndarray], ylabel: str, *, ax: Any = None, log: bool = False, start: int = 1
 ) -> Any:
-    """Plot mean outcome over trials with a 95 % interval of the mean.
+    """Plot mean outcome over trials with a 95 % interval of the mean, by resampling runs.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def convergence(
     ax
         Axes to draw on; None makes a figure.
     log
-        Draw the outcome on a logarithmic scale; mean and interval are then of its logarithm.
+        Draw the outcome on a logarithmic scale.
     start
         Number of the first trial.
 
@@ -43,13 +43,10 @@ def convergence(
     if ax is None:
         ax = Figure(figsize=(6, 3.8), layout="constrained").subplots()
     for (name, values), (colour, line, marker) in zip(curves.items(), _STYLES, strict=False):
-        data = np.log10(values) if log else np.asarray(values)
-        mean = data.mean(axis=0)
-        half = 1.96 * data.std(axis=0, ddof=1) / np.sqrt(len(data)) if len(data) > 1 else np.zeros_like(mean)
+        data = np.asarray(values)
         trials = np.arange(start, start + data.shape[1])
-        centre, low, high = (10**v if log else v for v in (mean, mean - half, mean + half))
-        ax.fill_between(trials, low, high, color=colour, alpha=0.15, linewidth=0)
-        ax.plot(trials, centre, color=colour, linestyle=line, marker=marker, markersize=4, label=name)
+        ax.fill_between(trials, *_interval_of_mean(data), color=colour, alpha=0.15, linewidth=0)
+        ax.plot(trials, data.mean(axis=0), color=colour, linestyle=line, marker=marker, markersize=4, label=name)
     if log:
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -60,3 +57,9 @@ def convergence(
     ax.legend(frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def _interval_of_mean(data: np.ndarray, draws: int = 2000) -> np.ndarray:
+    """Return the ends (2, trials) of 95 % bootstrap intervals of the mean over runs (runs, trials)."""
+    picks = np.random.default_rng(0).integers(0, len(data), (draws, len(data)))
+    return np.asarray(np.quantile(data[picks].mean(axis=1), [0.025, 0.975], axis=0))

@@ -14,15 +14,20 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
     record = cov.record
     quality = record.explained
     verdict = "good" if quality > 0.7 else "fair" if quality > 0.4 else "weak: little can be transferred"
-    trainer = {"svm": "support vector regression", "gp": "Gaussian process"}[record.trainer]
+    trainer = {
+        "svm": f"support vector regression, {len(cov.alpha)} support vectors",
+        "gp": f"Gaussian process of {len(cov.alpha)} rows",
+    }[record.trainer]
+    unit = " in units of the logarithm" if cov.log_target else ""
     rows = [
         ("table", f"{record.rows} rows, target {record.target}{' (logarithm)' if cov.log_target else ''}"),
         ("fit", f"held-out predictions explain {quality:.0%} of the target's variance ({verdict})"),
         (
             "error",
-            f"leave-one-out root mean squared error {np.sqrt(cov.loo_mse):.4g}, spread {record.target_spread:.4g}",
+            f"leave-one-out root mean squared error {np.sqrt(cov.loo_mse):.4g}{unit}, the target's standard deviation "
+            f"being {record.target_spread:.4g}",
         ),
-        ("machine", f"{trainer}, {len(cov.alpha)} support vectors, {type(cov.kernel).__name__} kernel"),
+        ("machine", f"{trainer}, {type(cov.kernel).__name__} kernel"),
     ]
     if cov.C is not None:
         rows.append(("C, epsilon", f"{cov.C:.4g}, {cov.epsilon:.4g}"))
@@ -46,13 +51,13 @@ def describe_parameters(cov: PretrainedCovariance) -> list[tuple[str, str, str]]
     rows = []
     for parameter in cov.space.parameters:
         if isinstance(parameter, Numeric):
-            scale = ", log" if parameter.log else ""
+            scale = f"{', log' if parameter.log else ''}{', whole' if parameter.integer else ''}"
             extent = f"{parameter.lower:g} to {parameter.upper:g}{scale}"
         else:
             extent = ", ".join(map(str, parameter.levels))  # type: ignore[attr-defined]
         shortest = lengths[owners == parameter.name].min()
-        unit = "" if isinstance(parameter, Categorical) else " x range"
-        rows.append((parameter.name, extent, f"{shortest:.2g}{unit}"))
+        unit = "between levels" if isinstance(parameter, Categorical) else "x range"
+        rows.append((parameter.name, extent, f"{shortest:.2g} {unit}"))
     return rows
 
 

@@ -85,6 +85,11 @@ def test_replicates_are_a_column(folder, table):
         (["pretrain", "binary.csv", "--target", "strength"], "binary.csv cannot be read"),
         (["pretrain", "table.csv", "--target", "strength", "--kernel", "cosine", "--space", "space.toml"], "'cosine'"),
         (["pretrain", "table.csv", "--target", "strength", "--groups", "absent"], "'absent'"),
+        (["pretrain", "semicolons.csv", "--target", "strength"], "commas between columns"),
+        (["pretrain", "table.csv", "--target", "strength", "--out", "."], "it is a folder"),
+        (["pretrain", "table.csv", "--target", "strength", "--out", "absent/x.json"], "its folder does not exist"),
+        (["demo", "--out", "table.csv"], "cannot make the folder table.csv"),
+        (["demo", "--out", "damaged"], "digits.mkbo.json: not a saved covariance"),
         (["show", "absent.mkbo.json"], "absent.mkbo.json does not exist"),
         (["show", "space.toml"], "not a saved covariance"),
     ],
@@ -92,11 +97,40 @@ def test_replicates_are_a_column(folder, table):
 def test_errors_are_sentences(folder, arguments, words):
     (folder / "broken.toml").write_text("[power\n")
     (folder / "empty.csv").write_text("")
+    (folder / "semicolons.csv").write_text("power;strength\n1,5;2\n")
+    (folder / "damaged").mkdir()
+    for name in ("knowledge.csv", "digits.mkbo.json"):
+        (folder / "damaged" / name).write_text("damaged")
     (folder / "binary.csv").write_bytes(bytes(range(128, 256)) * 4)
     result = _run(*arguments)
     assert result.exit_code == 2
     assert words in result.output
     assert "Traceback" not in result.output
+
+
+def test_an_unwritable_file_is_noticed_before_training(folder, monkeypatch):
+    monkeypatch.setattr("mkbo_plugins.cli.train", lambda *args, **kwargs: pytest.fail("trained first"))
+    assert _run("pretrain", "table.csv", "--target", "strength", "--out", "absent/x.json").exit_code == 2
+
+
+def test_help_shows_its_brackets():
+    assert "bounds = [low, high]" in " ".join(_run("pretrain", "--help").output.split())
+
+
+def test_version():
+    from importlib.metadata import version
+
+    assert version("mkbo_plugins") in _run("--version").output
+
+
+def test_interruption_is_a_sentence(folder, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mkbo_plugins.cli.train", interrupted)
+    result = _run("pretrain", "table.csv", "--target", "strength", "--space", "space.toml")
+    assert result.exit_code == 130
+    assert "stopped" in result.output
 
 
 def test_warnings_are_notes(folder, table):

@@ -17,9 +17,17 @@ def test_convergence_draws_the_mean_of_every_curve_on_the_axes_given():
     assert axes.get_ylabel() == "error, %"
 
 
-def test_logarithmic_mean_is_geometric():
-    axes = convergence({"stock": np.array([[1.0, 1.0], [100.0, 1.0]])}, "error", log=True)
-    assert axes.get_lines()[0].get_ydata().tolist() == pytest.approx([10.0, 1.0])
+def test_a_logarithmic_scale_does_not_change_the_curve():
+    axes = convergence({"stock": np.array([[1.0, 1.0], [100.0, 1.0]])}, "error", log=True, start=4)
+    assert axes.get_yscale() == "log"
+    assert axes.get_lines()[0].get_xydata().tolist() == [[4.0, 50.5], [5.0, 1.0]]
+
+
+def test_the_interval_of_the_mean_stays_within_the_runs():
+    axes = convergence({"stock": np.array([[1.0, 1.0], [2.0, 2.0], [40.0, 40.0]])}, "error")
+    (band,) = axes.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert 1.0 <= heights.min() < 43 / 3 < heights.max() <= 40.0
 
 
 def test_curves_differ_without_colour():

@@ -57,10 +57,10 @@ def new_device(X: torch.Tensor) -> torch.Tensor:
 bounds = torch.tensor([[0.5, 10.0], [5.0, 1000.0]], dtype=torch.double)
 
 
-def campaign(form: str, trials: int = 8) -> list[float]:
-    """Return the best hardness after each trial."""
-    torch.manual_seed(0)
-    X = torch.tensor([[0.7, 15.0], [4.5, 500.0]], dtype=torch.double)
+def campaign(form: str, seed: int, trials: int = 6) -> list[float]:
+    """Return the best hardness after each trial, from three space-filling starting points."""
+    torch.manual_seed(seed)
+    X = torch.as_tensor(space.sobol(3, seed=seed))
     Y = new_device(X)
     for _ in range(trials):
         model = pretrained_gp(cov, X, Y, form=form)
@@ -73,8 +73,19 @@ def campaign(form: str, trials: int = 8) -> list[float]:
 
 
 # %% [markdown]
-# `form="stock"` turns the covariance off, so the two loops differ in nothing else.
+# `form="stock"` turns the covariance off, so the loops differ in nothing else. One campaign says little: which model
+# is ahead depends on where it starts. So we run three pairs, each from its own starting points, and look at the mean.
 
 # %%
-best = {form: campaign(form) for form in ("stock", "transfer")}
-print(pd.DataFrame(best).round(1).rename_axis("trial"))
+mean = {form: np.mean([campaign(form, seed) for seed in range(3)], axis=0) for form in ("stock", "transfer")}
+print(pd.DataFrame(mean).round(1).rename_axis("trial"))
+
+# %% [markdown]
+# The table can do most before there is any data: it proposes the first experiments itself. `"same"` says that a thick
+# layer speaks for a hard one. Where the outcomes of the first experiments do not differ, as on a plateau, the model
+# cannot tell whether the table points the right way, and it may take several trials to find out; first experiments
+# proposed by the table avoid that.
+
+# %%
+first = torch.as_tensor(space.to_raw(cov.starting_points(3, direction="same")))
+print(f"best hardness of three experiments proposed by the table: {new_device(first).max():.1f}")

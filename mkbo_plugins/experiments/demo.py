@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from mkbo_plugins import PretrainedCovariance, pretrain
+from mkbo_plugins.errors import ArtefactError, TableError
 from mkbo_plugins.experiments.campaign import Campaign, run_campaign
 from mkbo_plugins.experiments.digits import SPACE, TARGET, score, tuning_table
-from mkbo_plugins.experiments.store import RunStore
+from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.plots import convergence
 from mkbo_plugins.progress import progress_bar
 
@@ -37,7 +38,7 @@ def run_demo(console: Console, out: Path, *, seeds: int, trials: int) -> None:
     trials
         Trials after the starting points.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     cov = _knowledge(console, out)
     candidates = SPACE.sobol(CANDIDATES, seed=7)
     jobs: dict[tuple[Hashable, ...], Callable[[], Campaign]] = {
@@ -49,8 +50,12 @@ def run_demo(console: Console, out: Path, *, seeds: int, trials: int) -> None:
         f"Tuning on all images: {seeds} pairs of campaigns, {STARTS} random starting points and {trials} trials each",
         highlight=False,
     )
+    store = RunStore(out / "campaigns")
+    found = sum(store.get(key) is not None for key in jobs)
+    if found:
+        console.print(f"{found} of {len(jobs)} campaigns were finished before", highlight=False)
     with progress_bar("campaigns", show=True) as report:
-        campaigns = RunStore(out / "campaigns").complete(jobs, n_jobs=min(len(jobs), cpu_count()), report=report)
+        campaigns = store.complete(jobs, n_jobs=min(len(jobs), cpu_count()), report=report)
     errors = {
         form: np.array([100 * 10**-c.best_so_far for key, c in campaigns.items() if key[0] == form]) for form in FORMS
     }
@@ -72,14 +77,24 @@ def _knowledge(console: Console, out: Path) -> PretrainedCovariance:
         tuning_table(RUNS, SUBSET, seed=1, n_jobs=cpu_count()).to_csv(table_file, index=False)
     if not cov_file.exists():
         console.print("Pre-training the covariance", highlight=False)
-        pretrain(pd.read_csv(table_file), TARGET, SPACE, n_jobs=cpu_count()).save(cov_file)
-    cov = PretrainedCovariance.load(cov_file)
+        pretrain(_read_knowledge(table_file), TARGET, SPACE, n_jobs=cpu_count()).save(cov_file)
+    try:
+        cov = PretrainedCovariance.load(cov_file)
+    except ArtefactError as error:
+        raise ArtefactError(f"{error}; or delete it, and the demonstration trains it again") from error
     console.print(
         f"Held-out predictions explain {cov.record.explained:.0%} of the table's variance; see: mkbo show {cov_file}",
         highlight=False,
         soft_wrap=True,
     )
     return cov
+
+
+def _read_knowledge(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise TableError(f"{path} is damaged ({error}); delete it, and the demonstration makes it again") from error
 
 
 def _print_results(console: Console, errors: dict[str, np.ndarray]) -> None:
@@ -95,7 +110,8 @@ def _print_results(console: Console, errors: dict[str, np.ndarray]) -> None:
     final = errors["stock"][:, -1].mean()
     reached = np.flatnonzero(errors["transfer"].mean(axis=0) <= final)
     console.print(
-        f"The pre-trained model needed {reached[0] + 1} trials for the mean error of the stock model after {count}."
+        f"The pre-trained model needed {reached[0] + 1} trials, {STARTS} starting points included, for the mean error "
+        f"that the stock model had after {count}."
         if reached.size
         else f"The pre-trained model did not reach the stock model's mean error within {count} trials.",
         highlight=False,

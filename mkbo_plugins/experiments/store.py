@@ -10,7 +10,22 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
+from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.campaign import Campaign
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for results unless it is there.
+
+    Raises
+    ------
+    MkboError
+        If it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MkboError(f"cannot make the folder {folder}: {error.strerror}; choose another") from error
 
 
 class RunStore:
@@ -24,18 +39,27 @@ class RunStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
 
     def _path(self, key: Iterable[Hashable]) -> Path:
         return self.folder / ("_".join(map(str, key)) + ".json")
 
     def get(self, key: Iterable[Hashable]) -> Campaign | None:
-        """Return the campaign stored under `key`, or None."""
+        """Return the campaign stored under `key`, or None.
+
+        Raises
+        ------
+        MkboError
+            If the stored file is damaged.
+        """
         path = self._path(key)
         if not path.exists():
             return None
-        stored = json.loads(path.read_text())
-        return Campaign(tuple(stored["indices"]), tuple(stored["values"]))
+        try:
+            stored = json.loads(path.read_text())
+            return Campaign(tuple(map(int, stored["indices"])), tuple(map(float, stored["values"])))
+        except (ValueError, TypeError, KeyError) as error:
+            raise MkboError(f"{path} is damaged ({error}); delete it, and its run will be repeated") from error
 
     def put(self, key: Iterable[Hashable], campaign: Campaign) -> None:
         """Store a campaign under `key`."""

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("botorch")
 
+from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.campaign import Campaign
 from mkbo_plugins.experiments.store import RunStore
 
@@ -50,6 +51,13 @@ def test_killed_and_restarted_it_repeats_at_most_the_run_it_was_in(tmp_path):
     runs = log.read_text().split()
     assert sorted(set(runs)) == [str(i) for i in range(8)]
     assert len(runs) <= 9
+
+
+def test_a_damaged_run_is_named(tmp_path):
+    store = RunStore(tmp_path)
+    (tmp_path / "a_1.json").write_text('{"indices": [1')
+    with pytest.raises(MkboError, match=r"a_1\.json is damaged.*delete it"):
+        store.get(("a", 1))
 
 
 def test_stored_values_survive_exactly(tmp_path):
