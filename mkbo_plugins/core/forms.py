@@ -4,7 +4,6 @@ Each combines the fixed parts of a pre-trained covariance with the host's own st
 same form means the same model in every host.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -35,7 +34,7 @@ class Hyperparameter:
 HYPERPARAMETERS: Mapping[str, Hyperparameter] = MappingProxyType(
     {
         "output_scale": Hyperparameter(0.0, 1.0, lower=1e-20, upper=1e4),
-        "moment_scale": Hyperparameter(math.log(0.3), 1.5, lower=1e-20, upper=1e4),
+        "moment_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e4),
         "feature_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e20),
     }
 )
