@@ -32,11 +32,12 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X = torch.tensor([[200.0, 600.0, 1, 0], [3000.0, 900.0, 3, 1], [5000.0, 9000.0, 6, 0]], dtype=torch.double)
     names = {"train_X": X, "train_Y": torch.tensor([[1.0], [3.0], [2.0]], dtype=torch.double)}
+    names["experiment"] = lambda points: torch.sin(points[:, :1] / 1500)
     for block in _blocks("python"):
         exec(compile(block, str(README), "exec"), names)
     assert names["model"].posterior(X).mean.shape == (3, 1)
     assert names["gram"].shape == (2, 2)
-    assert len(names["start"]) == 3
+    assert len(names["Y"]) == 5
 
 
 def test_command_line_blocks_run(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """The choice of a few good points that do not crowd."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,13 @@ def test_leaves_its_arguments_alone():
     upper_confidence_design(merit, Linear(), X, 5)
     np.testing.assert_array_equal(X, before[0])
     np.testing.assert_array_equal(merit, before[1])
+
+
+def test_more_points_than_the_kernel_can_tell_apart():
+    """Long length scales leave no variance after a few picks; dividing by it must not blow up."""
+    candidates = np.random.default_rng(0).uniform(-1, 1, (300, 2))
+    merit = np.sin(candidates.sum(axis=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        picked = upper_confidence_design(merit, SquaredExponential(sigma=50.0), candidates, 200)
+    assert len(set(picked.tolist())) == 200
