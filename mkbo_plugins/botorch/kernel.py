@@ -36,8 +36,9 @@ class PretrainedKernel(Kernel):
     form
         Name of the form.
     stock_dims
-        Number of input columns behind the frame coordinates, which the stock covariance sees. Forms without a stock
-        covariance are multiplied by it where there are any, so that parameters the table lacks still count.
+        Number of input columns behind the frame coordinates, which the stock covariance sees; with none, it sees the
+        frame coordinates scaled to [0, 1]. Forms without a stock covariance are multiplied by it where there are such
+        columns, so that parameters the table lacks still count.
     frame
         Map from raw inputs to the columns this kernel needs; None where the inputs are those columns already. Inside
         the kernel it serves hosts that feed inputs through a model's input transform twice, as joint entropy search
@@ -48,7 +49,7 @@ class PretrainedKernel(Kernel):
     Raises
     ------
     KernelError
-        If `form` is unknown, or needs stock columns and has none.
+        If `form` is unknown.
     """
 
     has_lengthscale = False
@@ -64,15 +65,14 @@ class PretrainedKernel(Kernel):
     ) -> None:
         super().__init__(**kwargs)
         self.form_name = form
-        if self.form.uses_stock and not stock_dims:
-            raise KernelError(f"form {form!r} contains the stock covariance and needs stock_dims of at least 1")
         self.cov = cov
         self.frame_dims = len(cov.space.coordinate_names)
         self.stock_dims = stock_dims
         self.frame = frame
+        stock_inputs = stock_dims or (self.frame_dims if self.form.uses_stock else 0)
         self.stock = (
-            get_covar_module_with_dim_scaled_prior(ard_num_dims=stock_dims, batch_shape=self.batch_shape)
-            if stock_dims
+            get_covar_module_with_dim_scaled_prior(ard_num_dims=stock_inputs, batch_shape=self.batch_shape)
+            if stock_inputs
             else None
         )
         for name in self.form.hyperparameters:
@@ -122,17 +122,24 @@ class PretrainedKernel(Kernel):
         if x1.shape[-1] != self.frame_dims + self.stock_dims:
             raise KernelError(
                 f"expected {self.frame_dims} frame and {self.stock_dims} stock columns, got {x1.shape[-1]} columns; "
-                "put a NamedFrame in front of this kernel"
+                "put a NamedFrame in front of this kernel, its num_stock_columns being the kernel's stock_dims"
             )
         z1, z2 = x1[..., : self.frame_dims], x2[..., : self.frame_dims]
         parts = {name: self._part(name, z1, z2, diag=diag) for name in self.form.parts}
         scales = {name: self._per_pair(self.scale(name), diag=diag) for name in self.form.hyperparameters}
         stock = None
         if self.stock is not None:
-            s1, s2 = x1[..., self.frame_dims :], x2[..., self.frame_dims :]
+            s1, s2 = self._stock_inputs(x1), self._stock_inputs(x2)
             stock = self.stock(s1, s2, diag=True) if diag else self.stock(s1, s2).to_dense()
         covariance = self.form.combine(parts, stock, scales)
         return covariance if stock is None or self.form.uses_stock else covariance * stock
+
+    def _stock_inputs(self, x: Tensor) -> Tensor:
+        if self.stock_dims:
+            return x[..., self.frame_dims :]
+        ranges = torch.as_tensor(self.cov.space.coordinate_ranges(self.cov.frame), dtype=x.dtype, device=x.device)
+        # Coordinates of range 2 are centred at 0, those of range 1 begin there.
+        return (x + (ranges - 1)) / ranges
 
     def _per_pair(self, scale: Tensor, *, diag: bool) -> Tensor:
         return scale[..., None] if diag else scale[..., None, None]

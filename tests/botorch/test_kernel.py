@@ -214,8 +214,6 @@ def test_arguments_without_meaning_are_refused():
         make_kernel()(x, last_dim_is_batch=True).to_dense()
     with pytest.raises(KernelError, match="4 frame and 2 stock columns, got 5"):
         make_kernel()(x[:, :5]).to_dense()
-    with pytest.raises(KernelError, match="stock_dims"):
-        PretrainedKernel(four_coordinates(), "transfer")
     with pytest.raises(KernelError, match="transfr"):
         PretrainedKernel(four_coordinates(), "transfr", stock_dims=1)
 

@@ -399,3 +399,13 @@ def test_multi_task_models_take_the_kernel(cov):
     )
     fit(model)
     assert model.posterior(X[:3]).mean.shape == (3, 2)
+
+
+@pytest.mark.parametrize("form", ["transfer", "moment"])
+def test_without_stock_columns_the_stock_covariance_sees_the_frame_scaled_to_unit(cov, form):
+    X = torch.as_tensor(cov.space.sobol(9, seed=4))
+    bare, frame = NamedFrame(cov, stock_columns="none"), NamedFrame(cov)
+    alone = PretrainedKernel(cov, form).double()
+    beside = PretrainedKernel(cov, form, stock_dims=frame.num_stock_columns).double()
+    with torch.no_grad():
+        torch.testing.assert_close(alone(bare(X)).to_dense(), beside(frame(X)).to_dense(), rtol=1e-12, atol=1e-12)
