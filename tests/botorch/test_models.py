@@ -366,8 +366,7 @@ def test_wrong_arguments_are_refused_at_once(cov, form, changed, words):
 
 
 def test_unit_cube_inputs_are_noticed(cov):
-    X = torch.rand(5, 4, dtype=torch.double).round(decimals=2).clamp(0.1, 0.9)
-    X[:, 2:] = 1.0
+    X = torch.tensor([[u, 0.05, 1, 1] for u in (0.1, 0.3, 0.5, 0.7, 0.9)], dtype=torch.double)
     with pytest.warns(TableWarning, match=r"'power'.*raw units") as caught:
         pretrained_gp(cov, X, torch.arange(5.0).double()[:, None], form="moment")
     assert caught[0].filename == __file__
