@@ -62,6 +62,10 @@ def pretrain(
     frame: Annotated[FrameName, typer.Option(help="Map bounds to [-1, 1] or to [0, 1].")] = FrameName.centred,
     ard: Annotated[bool, typer.Option(help="Learn a weight for each parameter.")] = True,
     groups: Annotated[str | None, typer.Option(help="Column whose equal values mark replicates.")] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(help="Column that is not a parameter, where no --space is given; repeat for several."),
+    ] = None,
     log_target: Annotated[bool, typer.Option("--log-target", help="Train on the target's logarithm.")] = False,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows that lack a value.")] = False,
     jobs: Annotated[int, typer.Option(help="Parallel workers; -1 for all cores.")] = -1,
@@ -75,7 +79,11 @@ def pretrain(
         written = out if out is not None else table.with_suffix(".mkbo.json")
         _check_writable(written)
         frame_data = _read_csv(table)
-        chosen = _read_space(space) if space is not None else _space_from_table(console, frame_data, target, groups)
+        chosen = (
+            _read_space(space)
+            if space is not None
+            else _space_from_table(console, frame_data, target, groups, ignore or [])
+        )
         cov = train(
             frame_data,
             target,
@@ -197,8 +205,13 @@ def _read_space(path: Path) -> ParameterSpace:
     return ParameterSpace.from_dict(spec)
 
 
-def _space_from_table(console: Console, table: "pd.DataFrame", target: str, groups: str | None) -> ParameterSpace:
-    used = table.drop(columns=[groups]) if groups in table.columns else table
+def _space_from_table(
+    console: Console, table: "pd.DataFrame", target: str, groups: str | None, ignore: list[str]
+) -> ParameterSpace:
+    unknown = [name for name in ignore if name not in table.columns]
+    if unknown:
+        raise TableError(f"--ignore names {unknown}, which are not columns of the table; it has {list(table.columns)}")
+    used = table.drop(columns=[name for name in {*ignore, groups} if name in table.columns])
     space = ParameterSpace.from_table(used, target)
     console.print(
         f"no --space given: every column but {target!r} is taken as a parameter, with bounds at its extremes in the "

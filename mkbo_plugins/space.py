@@ -127,7 +127,9 @@ class ParameterSpace:
                 levels = sorted(set(values), key=str)
                 spec[name] = {"levels": levels, "ordered": False}
             if len(levels) < 2:
-                raise SpaceError(f"column {name!r} is constant or empty: describe the space without it, or drop it")
+                raise SpaceError(
+                    f"column {name!r} is constant or empty: describe the space without it, or drop it (--ignore)"
+                )
         return cls.from_dict(spec)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:

@@ -56,6 +56,16 @@ def test_bounds_come_from_the_table_with_a_note(folder, table):
     assert (power.lower, power.upper) == (table["power"].min(), table["power"].max())
 
 
+def test_columns_that_are_no_parameters_can_be_ignored(folder, table):
+    table.assign(label="x", row=range(24)).to_csv("wide.csv", index=False)
+    arguments = ["pretrain", "wide.csv", "--target", "strength", "--trainer", "gp"]
+    assert "--ignore" in _run(*arguments).output
+    assert _run(*arguments, "--ignore", "label", "--ignore", "absent").exit_code == 2
+    result = _run(*arguments, "--ignore", "label", "--ignore", "row")
+    assert result.exit_code == 0, result.output
+    assert PretrainedCovariance.load("wide.mkbo.json").space.names == ("power", "rate", "layers", "gas")
+
+
 def test_show_says_what_was_learned(folder, cov):
     cov.save("a.mkbo.json")
     result = _run("show", "a.mkbo.json")
