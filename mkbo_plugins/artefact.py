@@ -7,8 +7,6 @@ plain values only, so it never runs code.
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from mkbo_plugins.core.covariance import FixedCovariance
 from mkbo_plugins.core.decision import DecisionFunction
 from mkbo_plugins.core.reweighting import WeightedPoints
 from mkbo_plugins.errors import ArtefactError, MkboError
+from mkbo_plugins.files import write_atomically
 from mkbo_plugins.parameters import FRAMES, is_finite_number
 from mkbo_plugins.pretrained import PretrainedCovariance, TrainingRecord
 from mkbo_plugins.space import ParameterSpace
@@ -43,7 +42,7 @@ def save(cov: PretrainedCovariance, path: Path) -> Path:
     """Write a covariance to `path`, replacing an existing file as a whole or not at all."""
     data = _readable_bytes(cov)
     try:
-        _write(data, path)
+        write_atomically(path, data)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ArtefactError(f"cannot write {path}: {reason}; name a file in an existing folder") from error
@@ -62,20 +61,6 @@ def _readable_bytes(cov: PretrainedCovariance) -> bytes:
     if not faithful:
         raise ArtefactError("this covariance cannot be saved: it does not read back the same; train it with pretrain")
     return data
-
-
-def _write(data: bytes, path: Path) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".mkbo.tmp")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def load(path: Path) -> PretrainedCovariance:
@@ -98,12 +83,6 @@ def load(path: Path) -> PretrainedCovariance:
 def content_fingerprint(cov: PretrainedCovariance) -> str:
     """Return the SHA-256 of the canonical content, as hexadecimal digits."""
     return _digest(_content(cov))
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _canonical(value: Any) -> bytes:

@@ -29,6 +29,11 @@ class Parameter(ABC):
     def coordinate_names(self) -> tuple[str, ...]:
         """Names of the frame coordinates of this parameter."""
 
+    @property
+    def indexed_levels(self) -> tuple[Level, ...]:
+        """Levels that raw numbers are indices of; none where raw numbers are the values themselves."""
+        return ()
+
     @abstractmethod
     def to_coordinates(self, column: Array, frame: Frame) -> Array:
         """Map a raw column (...) to frame coordinates (..., number of coordinates), for arrays and tensors alike."""
@@ -178,6 +183,10 @@ class Ordered(Parameter):
         return (self.name,)
 
     @property
+    def indexed_levels(self) -> tuple[Level, ...]:
+        return () if self.numeric else self.levels
+
+    @property
     def _ends(self) -> tuple[float, float]:
         return (float(self.levels[0]), float(self.levels[-1])) if self.numeric else (0.0, len(self.levels) - 1.0)
 
@@ -220,6 +229,10 @@ class Categorical(Parameter):
     @property
     def coordinate_names(self) -> tuple[str, ...]:
         return tuple(f"{self.name}={level}" for level in self.levels)
+
+    @property
+    def indexed_levels(self) -> tuple[Level, ...]:
+        return self.levels
 
     def to_coordinates(self, column: Array, frame: Frame) -> Array:
         xp = array_namespace(column)

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from mkbo_plugins.experiments.regret import bootstrap_interval
+
 try:
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
@@ -45,7 +47,7 @@ def convergence(
     for (name, values), (colour, line, marker) in zip(curves.items(), _STYLES, strict=False):
         data = np.asarray(values)
         trials = np.arange(start, start + data.shape[1])
-        ax.fill_between(trials, *_interval_of_mean(data), color=colour, alpha=0.15, linewidth=0)
+        ax.fill_between(trials, *bootstrap_interval(data), color=colour, alpha=0.15, linewidth=0)
         ax.plot(trials, data.mean(axis=0), color=colour, linestyle=line, marker=marker, markersize=4, label=name)
     if log:
         ax.set_yscale("log")
@@ -57,9 +59,3 @@ def convergence(
     ax.legend(frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
-
-
-def _interval_of_mean(data: np.ndarray, draws: int = 2000) -> np.ndarray:
-    """Return the ends (2, trials) of 95 % bootstrap intervals of the mean over runs (runs, trials)."""
-    picks = np.random.default_rng(0).integers(0, len(data), (draws, len(data)))
-    return np.asarray(np.quantile(data[picks].mean(axis=1), [0.025, 0.975], axis=0))

@@ -297,11 +297,16 @@ def _record_value(record: Mapping[str, Any], name: str, row: int) -> Any:
 
 def _table_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
     present = list(table.columns)
+    check_columns(present, names)
+    return {name: table[name].tolist() for name in names}
+
+
+def check_columns(present: Sequence[Any], names: Iterable[Any]) -> None:
+    """Raise a `SpaceError` unless each of `names` occurs exactly once in `present`."""
     missing = [name for name in names if name not in present]
     if missing:
         raise SpaceError(f"columns {missing} are missing; the table has {present}; add or rename columns")
     check_doubled(present, names)
-    return {name: table[name].tolist() for name in names}
 
 
 def check_doubled(present: Sequence[Any], names: Iterable[Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.parameters import Numeric, is_finite_number, odd_rows
-from mkbo_plugins.space import ParameterSpace, as_array, check_doubled
+from mkbo_plugins.space import ParameterSpace, as_array, check_columns, check_doubled
 
 FAR_OUTSIDE = 0.01
 """Share of a parameter's range beyond its bounds from which table values are worth a warning."""
@@ -68,6 +68,7 @@ def read_table(
     if missing not in ("error", "drop"):
         raise TableError(f"missing must be 'error' or 'drop', got {missing!r}")
     frame, target = _as_frame(table, target, space)
+    check_columns(list(frame.columns), [*space.names, target])
     group_values = _per_row(groups, "groups", frame)
     weight_values = _per_row(sample_weight, "sample_weight", frame)
     keep = _present_rows(frame, [*space.names, target], missing)
@@ -125,9 +126,6 @@ def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[An
         raise TableError(f"target {target!r} is not a column of the table; it has {present}")
     if target in space.names:
         raise TableError(f"target {target!r} is also a parameter of the space; take it out of one of them")
-    lacking = [name for name in space.names if name not in present]
-    if lacking:
-        raise SpaceError(f"columns {lacking} are missing; the table has {present}; add or rename columns")
     return table, target
 
 
@@ -161,7 +159,6 @@ def _per_row(values: Any, name: str, frame: Any) -> np.ndarray | None:
 
 
 def _present_rows(frame: Any, columns: Sequence[str], missing: str) -> np.ndarray:
-    check_doubled(list(frame.columns), columns)
     gaps = frame[list(columns)].isna().to_numpy()
     faulty = np.flatnonzero(gaps.any(axis=1))
     if faulty.size == 0:

@@ -171,3 +171,10 @@ def test_replicates_are_counted():
     table = pd.concat([TABLE, TABLE[:3], TABLE[:1]], ignore_index=True)
     with pytest.warns(TableWarning, match="4 rows repeat"):
         read(table)
+
+
+def test_a_frame_beside_its_target_must_have_the_space_s_columns():
+    space = ParameterSpace.from_dict({"a": (0, 1), "b": (0, 1)})
+    inputs = pd.DataFrame({"a": [0.1, 0.2, 0.3], "c": [0.1, 0.3, 0.2]})
+    with pytest.raises(SpaceError, match=r"columns \['b'\] are missing"):
+        read_table((inputs, [1.0, 2.0, 3.0]), None, space)

@@ -64,7 +64,6 @@ class NamedFrame(InputTransform):
         self.names = _column_names(names, self.target_space, cov.space, fixed)
         extra = [p for p in self.target_space.parameters if p.name not in cov.space.names]
         self.frame_columns = frame_columns
-        self.extra_names = tuple(p.name for p in extra)
         chosen = {"all": self.target_space.parameters, "extra": tuple(extra), "none": ()}
         if stock_columns not in chosen:
             raise SpaceError(f"stock_columns must be one of {list(chosen)}, got {stock_columns!r}")
@@ -72,6 +71,11 @@ class NamedFrame(InputTransform):
         self._translations = {
             p.name: _translation(p, self.target_space[p.name]) for p in cov.space.parameters if p.name not in fixed
         }
+
+        described = [*self.target_space.parameters, *(cov.space.parameters if frame_columns else ())]
+        log_names = dict.fromkeys(p.name for p in described if isinstance(p, Numeric) and p.log)
+        self._log_names = tuple(name for name in log_names if name not in fixed)
+        self._level_counts = {p.name: len(p.indexed_levels) for p in self.target_space.parameters if p.indexed_levels}
 
     @property
     def num_frame_columns(self) -> int:
@@ -94,8 +98,7 @@ class NamedFrame(InputTransform):
         if X.shape[-1] != len(self.names):
             raise SpaceError(f"expected {len(self.names)} columns {list(self.names)}, got {X.shape[-1]}")
         columns = {name: X[..., j] for j, name in enumerate(self.names)}
-        for parameter in self.target_space.parameters:
-            _check_column(parameter, columns[parameter.name])
+        self._check(columns)
         blocks = []
         if self.frame_columns:
             blocks += [self._to_frame(p, columns, X) for p in self.pretrained_space.parameters]
@@ -108,12 +111,20 @@ class NamedFrame(InputTransform):
             return parameter.to_coordinates(column, self.frame)
         levels = self._translations[parameter.name]
         column = columns[parameter.name]
-        _check_column(parameter, column, levels=levels is None)
         if levels is None:
             return parameter.to_coordinates(column, self.frame)
         one_hot = self.target_space[parameter.name].to_coordinates(column, self.frame)
         padded = torch.cat([one_hot, torch.zeros_like(one_hot[..., :1])], dim=-1)
         return padded[..., levels]
+
+    @torch.no_grad()
+    def _check(self, columns: Mapping[str, Tensor]) -> None:
+        for name in self._log_names:
+            if not bool((columns[name] > 0).all()):
+                raise SpaceError(f"parameter {name!r} is on a log scale and must be above 0 everywhere")
+        for name, count in self._level_counts.items():
+            if not bool(((columns[name] >= 0) & (columns[name] <= count - 1)).all()):
+                raise SpaceError(f"parameter {name!r}: level indices must lie between 0 and {count - 1}")
 
     def sample(self, n: int, like: Tensor) -> Tensor:
         """Return `n` space-filling raw rows of the target space, (n, number of names), as a tensor like `like`."""
@@ -203,14 +214,3 @@ def _translation(pretrained: Parameter, target: Parameter) -> list[int] | None:
             f"{type(target).__name__.lower()} in the target; describe it alike in both"
         )
     return None
-
-
-def _check_column(parameter: Parameter, column: Tensor, *, levels: bool = True) -> None:
-    with torch.no_grad():
-        if isinstance(parameter, Numeric):
-            if parameter.log and not bool((column > 0).all()):
-                raise SpaceError(f"parameter {parameter.name!r} is on a log scale and must be above 0 everywhere")
-        elif levels and not getattr(parameter, "numeric", False):
-            count = len(parameter.levels)  # type: ignore[attr-defined]
-            if not bool(((column >= 0) & (column <= count - 1)).all()):
-                raise SpaceError(f"parameter {parameter.name!r}: level indices must lie between 0 and {count - 1}")

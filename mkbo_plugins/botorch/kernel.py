@@ -118,7 +118,8 @@ class PretrainedKernel(Kernel):
         if last_dim_is_batch:
             raise KernelError("PretrainedKernel couples its coordinates and has no last_dim_is_batch mode")
         if self.frame is not None:
-            x1, x2 = self.frame.transform(x1), self.frame.transform(x2)
+            same, x1 = x2 is x1, self.frame.transform(x1)
+            x2 = x1 if same else self.frame.transform(x2)
         if x1.shape[-1] != self.frame_dims + self.stock_dims:
             raise KernelError(
                 f"expected {self.frame_dims} frame and {self.stock_dims} stock columns, got {x1.shape[-1]} columns; "

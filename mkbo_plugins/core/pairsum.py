@@ -185,10 +185,13 @@ class PairSum:
             total = total + xp.matmul(slope * sign, points)
         return total
 
-    @cached_property
+    @property
+    def _pairs(self) -> int:
+        return self.points.shape[0] * (self.points.shape[0] + 1) // 2
+
+    @property
     def _block_pairs(self) -> int:
-        pairs = self.points.shape[0] * (self.points.shape[0] + 1) // 2
-        return max(1, min(pairs, 1 << 11))
+        return max(1, min(self._pairs, 1 << 11))
 
     def _blocks(self, like: Array) -> Iterator[tuple[Array, Array, Array]]:
         """Yield weighted pair products (p, d), signs (p,) and log coefficients (p,), each unordered pair once."""
@@ -198,8 +201,7 @@ class PairSum:
 
     @cached_property
     def _stored(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]] | None:
-        pairs = self.points.shape[0] * (self.points.shape[0] + 1) // 2
-        return list(self._generate()) if pairs * (self.points.shape[1] + 2) <= MAX_ENTRIES else None
+        return list(self._generate()) if self._pairs * (self.points.shape[1] + 2) <= MAX_ENTRIES else None
 
     def _generate(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         count = self.points.shape[0]

@@ -16,6 +16,7 @@ from mkbo_plugins.errors import ArtefactError, TableError
 from mkbo_plugins.experiments.campaign import Campaign, run_campaign
 from mkbo_plugins.experiments.digits import SPACE, TARGET, score, tuning_table
 from mkbo_plugins.experiments.store import RunStore, make_folder
+from mkbo_plugins.files import write_atomically
 from mkbo_plugins.plots import convergence
 from mkbo_plugins.progress import progress_bar
 
@@ -74,7 +75,8 @@ def _knowledge(console: Console, out: Path) -> PretrainedCovariance:
     table_file, cov_file = out / "knowledge.csv", out / "digits.mkbo.json"
     if not table_file.exists():
         console.print(f"Condensed knowledge: {RUNS} classifiers trained on {SUBSET} images", highlight=False)
-        tuning_table(RUNS, SUBSET, seed=1, n_jobs=cpu_count()).to_csv(table_file, index=False)
+        table = tuning_table(RUNS, SUBSET, seed=1, n_jobs=cpu_count())
+        write_atomically(table_file, table.to_csv(index=False).encode())
     if not cov_file.exists():
         console.print("Pre-training the covariance", highlight=False)
         pretrain(_read_knowledge(table_file), TARGET, SPACE, n_jobs=cpu_count()).save(cov_file)

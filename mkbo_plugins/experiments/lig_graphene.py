@@ -18,8 +18,8 @@ import typer
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.experiments.campaign import Campaign, run_campaign
-from mkbo_plugins.experiments.regret import normalised_regret, paired_bootstrap, trials_to
-from mkbo_plugins.experiments.store import RunStore
+from mkbo_plugins.experiments.regret import bootstrap_interval, normalised_regret, trials_to
+from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.plots import convergence
 from mkbo_plugins.progress import progress_bar
 
@@ -64,7 +64,7 @@ def summarise(regret: dict[tuple[str, str], np.ndarray]) -> pd.DataFrame:
     rows = []
     for (trainer, form), curves in regret.items():
         area = curves.mean(axis=1)
-        low, high = paired_bootstrap(area - stock)
+        low, high = bootstrap_interval(area - stock)
         reach = trials_to(curves, 0.02)
         rows.append(
             {
@@ -95,7 +95,7 @@ def main(
     source = data[data["precursor"] == "PI"].sample(SOURCE_ROWS, random_state=0).reset_index(drop=True)
     pool = data[data["precursor"] == target]
     candidates, values = SPACE.to_raw(pool), pool[TARGET].to_numpy()
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     covariances = {trainer: _pretrained(out, source, trainer) for trainer in TRAINERS}
     models: list[tuple[str, str]] = [("-", "stock"), *((trainer, form) for trainer in TRAINERS for form in FORMS)]
     covariances["-"] = covariances["gp"]

@@ -14,9 +14,11 @@ def trials_to(regret: np.ndarray, level: float) -> np.ndarray:
     return np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, reached.shape[1] + 1)
 
 
-def paired_bootstrap(difference: np.ndarray, draws: int = 10_000, seed: int = 0) -> tuple[float, float]:
-    """Return a 95 % interval of the mean of paired differences (runs,), by resampling runs."""
-    generator = np.random.default_rng(seed)
-    picks = generator.integers(0, len(difference), (draws, len(difference)))
-    low, high = np.quantile(np.asarray(difference)[picks].mean(axis=1), [0.025, 0.975])
-    return float(low), float(high)
+def bootstrap_interval(values: np.ndarray, draws: int = 10_000) -> np.ndarray:
+    """Return the ends (2, ...) of a 95 % interval of the mean over runs (runs, ...), by resampling runs.
+
+    Applied to paired differences between two models, it is the paired bootstrap. The resampling is the same each time.
+    """
+    values = np.asarray(values)
+    picks = np.random.default_rng(0).integers(0, len(values), (draws, len(values)))
+    return np.asarray(np.quantile(values[picks].mean(axis=1), [0.025, 0.975], axis=0))

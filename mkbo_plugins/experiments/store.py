@@ -1,8 +1,6 @@
 """Finished runs kept on disk, so that an interrupted experiment continues where it stopped."""
 
 import json
-import os
-import tempfile
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict
@@ -12,6 +10,7 @@ from joblib import Parallel, delayed
 
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.campaign import Campaign
+from mkbo_plugins.files import write_atomically
 
 
 def make_folder(folder: Path) -> None:
@@ -63,11 +62,7 @@ class RunStore:
 
     def put(self, key: Iterable[Hashable], campaign: Campaign) -> None:
         """Store a campaign under `key`."""
-        path = self._path(key)
-        descriptor, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(asdict(campaign), file)
-        os.replace(temporary, path)
+        write_atomically(self._path(key), json.dumps(asdict(campaign)).encode())
 
     def complete(
         self,

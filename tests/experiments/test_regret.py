@@ -1,6 +1,6 @@
 import numpy as np
 
-from mkbo_plugins.experiments.regret import normalised_regret, paired_bootstrap, trials_to
+from mkbo_plugins.experiments.regret import bootstrap_interval, normalised_regret, trials_to
 
 
 def test_normalised_regret_is_one_at_the_worst_and_zero_at_the_best():
@@ -12,10 +12,10 @@ def test_trials_to_counts_from_one_and_marks_runs_that_never_arrive():
     assert trials_to(regret, 0.02).tolist() == [2, 1, 4]
 
 
-def test_paired_bootstrap_covers_the_mean_and_shrinks_with_more_runs():
+def test_the_bootstrap_interval_covers_the_mean_and_shrinks_with_more_runs():
     generator = np.random.default_rng(0)
     few, many = generator.normal(1, 1, 20), generator.normal(1, 1, 2000)
     for sample in (few, many):
-        low, high = paired_bootstrap(sample)
+        low, high = bootstrap_interval(sample)
         assert low < sample.mean() < high
-    assert np.ptp(paired_bootstrap(many)) < np.ptp(paired_bootstrap(few))
+    assert np.ptp(bootstrap_interval(many)) < np.ptp(bootstrap_interval(few))
