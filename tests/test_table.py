@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from mkbo_plugins import ParameterSpace
-from mkbo_plugins.errors import TableError, TableWarning
+from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.table import FAR_OUTSIDE, read_table
 from tests.conftest import MIXED_SPACE, mixed_table
 
