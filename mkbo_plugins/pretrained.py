@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +11,7 @@ import numpy as np
 
 from mkbo_plugins.core.covariance import FixedCovariance
 from mkbo_plugins.core.design import upper_confidence_design
+from mkbo_plugins.core.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.two_layer import squared_exponential_profile
 from mkbo_plugins.errors import KernelError
@@ -158,6 +159,31 @@ class PretrainedCovariance:
         """Leave-one-out mean squared error in squared units of the (logarithm of the) target."""
         return self.record.loo_mse
 
+    @property
+    def evaluator(self) -> CertifiedEvaluator:
+        """What evaluates the re-weighted kernel; ``describe()`` says how, `with_evaluator` changes it."""
+        return self.fixed.kernel.evaluator
+
+    def with_evaluator(self, choice: Choice = "auto", tolerance: float = 1e-10) -> "PretrainedCovariance":
+        """Return the same covariance, evaluated in another way; nothing of this is saved.
+
+        Parameters
+        ----------
+        choice
+            ``"auto"``: the cheapest way that meets the tolerance, by estimated cost and certified error;
+            ``"features"``: explicit features; ``"pairs"``: the sum over pairs of support vectors; ``"extended"``: that
+            sum in double-double arithmetic, slow.
+        tolerance
+            Largest error of K^E(x, x'), relative to sqrt(K^E(x, x) K^E(x', x')), between 1e-14 and 1e-2.
+
+        Raises
+        ------
+        KernelError
+            If an argument is not as described.
+        """
+        CertifiedEvaluator(self.kernel, (self.fixed.decision.table,), self.support.shape[1], choice, tolerance)
+        return replace(self, fixed=replace(self.fixed, choice=choice, tolerance=tolerance))
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the canonical content, as hexadecimal digits."""
@@ -209,6 +235,26 @@ class PretrainedCovariance:
         if form == "two_layer":
             value = squared_exponential_profile(value, s)
         return _finite(np.asarray(value))
+
+    def gram_error(self, X: Any, X2: Any = None) -> np.ndarray:
+        """Return bounds on the errors of the re-weighted Gram matrix, relative to sqrt(K^E(x, x) K^E(x', x')).
+
+        Where K^E(x, x) itself is zero up to rounding, a relative error has no meaning and is infinite.
+
+        Parameters
+        ----------
+        X, X2
+            Points in raw units, as for `gram`.
+
+        Returns
+        -------
+        ndarray
+            Bounds, (n, n').
+        """
+        Z = self.to_coordinates(X)
+        _, P, Q = self.evaluator.prepare(Z, None if X2 is None else self.to_coordinates(X2))
+        of_x, of_y = (np.where(R.vanishing, np.inf, R.error / np.where(R.vanishing, 1.0, R.diagonal)) for R in (P, Q))
+        return np.sqrt(np.multiply.outer(of_x, of_y))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the machine's prediction g(x) in the table's units, (n,), at points in raw units."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mkbo_plugins.core.features import parameter_shares
+from mkbo_plugins.core.shares import parameter_shares
 from mkbo_plugins.parameters import Categorical, Numeric
 from mkbo_plugins.pretrained import PretrainedCovariance
 
@@ -33,6 +33,7 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
         rows.append(("C, epsilon", f"{cov.C:.4g}, {cov.epsilon:.4g}"))
     if cov.sigma is not None:
         rows.append(("sigma", f"{cov.sigma:.4g}, the squared length scale of the most sensitive coordinate"))
+    rows.append(("evaluator", cov.evaluator.describe()))
     span = "[-1, 1]" if cov.frame == "centred" else "[0, 1]"
     rows.append(("frame", f"{cov.frame}: bounds are mapped to {span}, categories to 0/1"))
     rows.extend(("note", note) for note in record.notes)

@@ -269,3 +269,27 @@ def test_starting_points_of_a_coarse_space_do_not_repeat():
 
 def test_numpy_number_of_starting_points(cov):
     assert cov.starting_points(np.int64(2), "same") == cov.starting_points(2, "same")
+
+
+def test_the_evaluator_can_be_chosen_without_changing_the_covariance(cov):
+    pairs = cov.with_evaluator("pairs", tolerance=1e-8)
+    assert pairs == cov
+    assert pairs.fingerprint == cov.fingerprint
+    assert (pairs.evaluator.choice, pairs.evaluator.tolerance) == ("pairs", 1e-8)
+    assert cov.evaluator.choice == "auto"
+    points = cov.space.sobol(6, 1)
+    np.testing.assert_allclose(pairs.gram(points), cov.gram(points), rtol=1e-8)
+    with pytest.raises(KernelError, match="choice"):
+        cov.with_evaluator("quick")
+
+
+def test_stated_errors_cover_the_difference_to_extended_precision(cov):
+    points = cov.space.sobol(8, 2)
+    exact = cov.with_evaluator("extended").gram(points)
+    scale = np.sqrt(np.multiply.outer(np.diag(exact), np.diag(exact)))
+    for choice in ("auto", "pairs"):
+        chosen = cov.with_evaluator(choice)
+        error = np.abs(chosen.gram(points) - exact) / scale
+        assert (error <= chosen.gram_error(points) + 1e-13).all()
+        assert chosen.gram_error(points, points[:3]).shape == (8, 3)
+        assert chosen.gram_error(points).max() < 1e-9

@@ -1,72 +1,60 @@
-"""The core's evaluators as differentiable PyTorch functions, without a graph over pairs of support vectors."""
+"""The fixed parts of a covariance as differentiable PyTorch functions, without a graph over pairs or features."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from mkbo_plugins.core.pairsum import PairSum, ScaledSum
+from mkbo_plugins.core.covariance import FixedCovariance
 
 
-class _Pointwise(torch.autograd.Function):
+class _Part(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, evaluator: PairSum, U: Tensor) -> tuple[Tensor, ...]:
-        result = evaluator.pointwise(U)
-        ctx.evaluator = evaluator
-        ctx.save_for_backward(U, result.log_scale)
-        ctx.mark_non_differentiable(result.absolute, result.log_scale)
-        return tuple(result)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[None, Tensor]:
-        U, log_scale = ctx.saved_tensors
-        return None, upstream[..., None] * ctx.evaluator.pointwise_gradient(U, log_scale)
-
-
-class _Pairwise(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, evaluator: PairSum, X: Tensor, Y: Tensor) -> tuple[Tensor, ...]:
-        result = evaluator.pairwise(X, Y)
-        ctx.evaluator = evaluator
-        ctx.save_for_backward(X, Y, result.log_scale)
-        ctx.mark_non_differentiable(result.absolute, result.log_scale)
-        return tuple(result)
+    def forward(ctx: Any, fixed: FixedCovariance, name: str, elementwise: bool, X: Tensor, Y: Tensor | None) -> Tensor:
+        value = _tensor(fixed.part(name, _array(X), None if Y is None else _array(Y), elementwise=elementwise), X)
+        ctx.fixed, ctx.name, ctx.elementwise, ctx.same = fixed, name, elementwise, Y is None
+        ctx.save_for_backward(X, X if Y is None else Y, value)
+        return value
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[None, Tensor, Tensor]:
-        X, Y, log_scale = ctx.saved_tensors
-        return None, *ctx.evaluator.pairwise_gradient(X, Y, log_scale, upstream)
+    def backward(ctx: Any, upstream: Tensor) -> tuple[None, None, None, Tensor, Tensor | None]:
+        X, Y, value = ctx.saved_tensors
+        of_x, of_y = ctx.fixed.pull_part(
+            ctx.name,
+            _array(X),
+            None if ctx.same else _array(Y),
+            _array(value),
+            _array(upstream),
+            elementwise=ctx.elementwise,
+            of_second=ctx.same or ctx.needs_input_grad[4],
+        )
+        if ctx.same:
+            return None, None, None, _tensor(of_x + of_y, X), None
+        return None, None, None, _tensor(of_x, X), None if of_y is None else _tensor(of_y, X)
 
 
-@dataclass(frozen=True)
-class DifferentiableEvaluator:
-    """An evaluator of S(u) whose mantissas carry gradients, the log scales being held constant.
+def _array(tensor: Tensor) -> Any:
+    """Return a tensor as the core should see it: on the host as NumPy, whose small operations cost a fraction."""
+    return tensor.detach().numpy() if tensor.device.type == "cpu" else tensor
+
+
+def _tensor(array: Any, like: Tensor) -> Tensor:
+    return torch.as_tensor(array, dtype=like.dtype, device=like.device)
+
+
+def part(fixed: FixedCovariance, name: str, X: Tensor, Y: Tensor | None, *, elementwise: bool = False) -> Tensor:
+    """Return `FixedCovariance.part` at tensors, differentiable once in both of them.
 
     Parameters
     ----------
-    evaluator
-        The core's evaluator.
+    fixed, name, elementwise
+        As for `FixedCovariance.part`.
+    X, Y
+        Frame coordinates, (..., n, d) and (..., n', d) with leading shapes that broadcast; None means Y is X.
     """
-
-    evaluator: PairSum
-
-    def pointwise(self, U: Tensor) -> ScaledSum:
-        """Return S at points U (..., d), each result of shape (...)."""
-        return ScaledSum(*_Pointwise.apply(self.evaluator, U))
-
-    def pairwise(self, X: Tensor, Y: Tensor) -> ScaledSum:
-        """Return S(X_i * Y_j), each result (..., n, n'), for X (..., n, d) and Y (..., n', d)."""
+    if Y is not None:
         batch = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2])
-        return ScaledSum(
-            *_Pairwise.apply(self.evaluator, X.expand(*batch, *X.shape[-2:]), Y.expand(*batch, *Y.shape[-2:]))
-        )
-
-    def symmetric(self, X: Tensor) -> ScaledSum:
-        """Return ``pairwise(X, X)``, by the core's half-cost sum where no gradient is wanted."""
-        if X.requires_grad and torch.is_grad_enabled():
-            return self.pairwise(X, X)
-        return self.evaluator.symmetric(X)
+        X, Y = X.expand(*batch, *X.shape[-2:]), Y.expand(*batch, *Y.shape[-2:])
+    return _Part.apply(fixed, name, elementwise, X, Y)

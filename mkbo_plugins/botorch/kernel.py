@@ -13,7 +13,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
-from mkbo_plugins.botorch.differentiable import DifferentiableEvaluator
+from mkbo_plugins.botorch.differentiable import part
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.core.forms import HYPERPARAMETERS, Form, get_form
 from mkbo_plugins.errors import ArtefactError, KernelError
@@ -153,13 +153,7 @@ class PretrainedKernel(Kernel):
 
     def _evaluate(self, name: str, z1: Tensor, z2: Tensor, *, diag: bool) -> Tensor:
         same = not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2)
-        value = self.cov.fixed.part(
-            name,
-            z1.double(),
-            None if same else z2.double(),
-            evaluator=DifferentiableEvaluator(self.cov.fixed.kernel.evaluator),
-            elementwise=diag,
-        )
+        value = part(self.cov.fixed, name, z1.double(), None if same else z2.double(), elementwise=diag)
         return value.to(z1.dtype)
 
     def spread_inputs(self, n: int) -> Tensor:

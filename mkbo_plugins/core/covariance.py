@@ -1,16 +1,21 @@
 """The fixed parts of a pre-trained covariance in frame coordinates: everything that no optimiser refits."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import Protocol
+
+from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array, per_pair
 from mkbo_plugins.core.decision import DecisionFunction
-from mkbo_plugins.core.normalisation import normalised
-from mkbo_plugins.core.pairsum import Evaluator
-from mkbo_plugins.core.reweighting import ReweightedKernel, reweighted
-from mkbo_plugins.core.two_layer import feature_distance
+from mkbo_plugins.core.evaluator import Choice
+from mkbo_plugins.core.gram import Formula, evaluate, pull
+from mkbo_plugins.core.kernels import pull_gram
+from mkbo_plugins.core.normalisation import Normalised
+from mkbo_plugins.core.reweighting import Reweighted, ReweightedKernel
+from mkbo_plugins.core.two_layer import FeatureDistance
 
 
 @dataclass(frozen=True)
@@ -25,31 +30,27 @@ class FixedCovariance:
         Mean of K^E(x, x) over the table's rows; the unit in which models see K^E.
     decision_mean, decision_spread
         Mean and standard deviation of g over the table's rows.
+    choice, tolerance
+        How K^E is evaluated and with what error, as for `CertifiedEvaluator`; no part of what the covariance is.
     """
 
     decision: DecisionFunction
     mean_diagonal: float
     decision_mean: float
     decision_spread: float
+    choice: Choice = field(default="auto", compare=False)
+    tolerance: float = field(default=1e-10, compare=False)
 
     @cached_property
     def kernel(self) -> ReweightedKernel:
         """The re-weighted kernel K^E."""
-        return ReweightedKernel(self.decision.kernel, (self.decision.table,))
+        return ReweightedKernel(self.decision.kernel, (self.decision.table,), self.choice, self.tolerance)
 
     def standardised_decision(self, X: Array) -> Array:
         """Return g at points (..., n, d), centred and scaled by its mean and spread over the table's rows."""
         return (self.decision(X) - self.decision_mean) / self.decision_spread
 
-    def part(
-        self,
-        name: str,
-        X: Array,
-        Y: Array | None = None,
-        *,
-        evaluator: Evaluator | None = None,
-        elementwise: bool = False,
-    ) -> Array:
+    def part(self, name: str, X: Array, Y: Array | None = None, *, elementwise: bool = False) -> Array:
         """Return one fixed part between points.
 
         Parameters
@@ -60,45 +61,154 @@ class FixedCovariance:
             of the standardised decision function at both points.
         X, Y
             Frame coordinates, (..., n, d) and (..., n', d); None means Y is X.
-        evaluator
-            Replacement for the evaluator of K^E, such as a differentiable one.
         elementwise
             Pair X with Y row by row, giving (..., n), instead of all with all, giving (..., n, n').
         """
-        return PARTS[name](self, evaluator or self.kernel.evaluator, X, Y, elementwise)
+        return PARTS[name].value(self, X, Y, elementwise)
+
+    def pull_part(
+        self,
+        name: str,
+        X: Array,
+        Y: Array | None,
+        value: Array,
+        upstream: Array,
+        *,
+        elementwise: bool = False,
+        of_second: bool = True,
+    ) -> tuple[Array, Array | None]:
+        """Pull a gradient with respect to a part back to both arguments.
+
+        Parameters
+        ----------
+        name, X, Y, elementwise
+            As for `part`.
+        value
+            What `part` returned.
+        upstream
+            Gradient with respect to it, of its shape.
+        of_second
+            Whether the gradient with respect to the second argument is wanted; else None is returned for it.
+
+        Returns
+        -------
+        tuple of arrays
+            Gradients with respect to the first and the second argument, of the shapes of X and Y (or X).
+        """
+        return PARTS[name].pull(self, X, Y, value, upstream, elementwise, of_second)
 
 
-def _base(fixed: FixedCovariance, evaluator: Evaluator, X: Array, Y: Array | None, elementwise: bool) -> Array:
-    if elementwise:
-        return fixed.decision.kernel(X, X if Y is None else Y)
-    return fixed.decision.kernel.gram(X, Y)
+class Part(Protocol):
+    """A fixed part with the way back of its gradient."""
+
+    def value(self, fixed: FixedCovariance, X: Array, Y: Array | None, elementwise: bool) -> Array:
+        """Return what `FixedCovariance.part` does."""
+
+    def pull(
+        self,
+        fixed: FixedCovariance,
+        X: Array,
+        Y: Array | None,
+        value: Array,
+        upstream: Array,
+        elementwise: bool,
+        of_second: bool,
+    ) -> tuple[Array, Array | None]:
+        """Return what `FixedCovariance.pull_part` does."""
 
 
-def _reweighted(fixed: FixedCovariance, evaluator: Evaluator, X: Array, Y: Array | None, elementwise: bool) -> Array:
-    return reweighted(fixed.kernel.base, evaluator, X, Y, elementwise=elementwise) / fixed.mean_diagonal
+@dataclass(frozen=True)
+class _OfKernel:
+    """A formula in K^E, divided by its mean diagonal unless it has no unit."""
+
+    formula: Formula
+    has_unit: bool
+
+    def value(self, fixed: FixedCovariance, X: Array, Y: Array | None, elementwise: bool) -> Array:
+        kernel = fixed.kernel
+        value = evaluate(self.formula, kernel.base, kernel.evaluator, X, Y, elementwise=elementwise)
+        return value / fixed.mean_diagonal if self.has_unit else value
+
+    def pull(
+        self,
+        fixed: FixedCovariance,
+        X: Array,
+        Y: Array | None,
+        value: Array,
+        upstream: Array,
+        elementwise: bool,
+        of_second: bool,
+    ) -> tuple[Array, Array | None]:
+        kernel, unit = fixed.kernel, fixed.mean_diagonal if self.has_unit else 1.0
+        return pull(
+            self.formula,
+            kernel.base,
+            kernel.evaluator,
+            X,
+            Y,
+            value * unit,
+            upstream / unit,
+            elementwise=elementwise,
+            of_second=of_second,
+        )
 
 
-def _normalised(fixed: FixedCovariance, evaluator: Evaluator, X: Array, Y: Array | None, elementwise: bool) -> Array:
-    return normalised(evaluator, X, Y, elementwise=elementwise)
+class _Base:
+    def value(self, fixed: FixedCovariance, X: Array, Y: Array | None, elementwise: bool) -> Array:
+        kernel = fixed.decision.kernel
+        return kernel(X, X if Y is None else Y) if elementwise else kernel.gram(X, Y)
+
+    def pull(
+        self,
+        fixed: FixedCovariance,
+        X: Array,
+        Y: Array | None,
+        value: Array,
+        upstream: Array,
+        elementwise: bool,
+        of_second: bool,
+    ) -> tuple[Array, Array | None]:
+        Y = X if Y is None else Y
+        if not elementwise:
+            return pull_gram(fixed.decision.kernel, X, Y, upstream)
+        of_x, of_y = pull_gram(fixed.decision.kernel, X[..., None, :], Y[..., None, :], upstream[..., None, None])
+        return of_x[..., 0, :], of_y[..., 0, :]
 
 
-def _distance(fixed: FixedCovariance, evaluator: Evaluator, X: Array, Y: Array | None, elementwise: bool) -> Array:
-    return feature_distance(fixed.kernel.base, evaluator, X, Y, elementwise=elementwise) / fixed.mean_diagonal
+class _Moment:
+    def value(self, fixed: FixedCovariance, X: Array, Y: Array | None, elementwise: bool) -> Array:
+        of_x = fixed.standardised_decision(X)
+        of_y = of_x if Y is None else fixed.standardised_decision(Y)
+        left, right = per_pair(of_x, of_y, elementwise=elementwise)
+        return left * right
+
+    def pull(
+        self,
+        fixed: FixedCovariance,
+        X: Array,
+        Y: Array | None,
+        value: Array,
+        upstream: Array,
+        elementwise: bool,
+        of_second: bool,
+    ) -> tuple[Array, Array | None]:
+        xp = array_namespace(X)
+        Y = X if Y is None else Y
+        of_x, of_y = fixed.standardised_decision(X), fixed.standardised_decision(Y)
+        left, right = per_pair(of_x, of_y, elementwise=elementwise)
+        to_x, to_y = upstream * right, upstream * left
+        if not elementwise:
+            to_x, to_y = xp.sum(to_x, axis=-1), xp.sum(to_y, axis=-2)
+        spread = fixed.decision_spread
+        return fixed.decision.pull(X, to_x / spread), fixed.decision.pull(Y, to_y / spread) if of_second else None
 
 
-def _moment(fixed: FixedCovariance, evaluator: Evaluator, X: Array, Y: Array | None, elementwise: bool) -> Array:
-    of_x = fixed.standardised_decision(X)
-    of_y = of_x if Y is None else fixed.standardised_decision(Y)
-    left, right = per_pair(of_x, of_y, elementwise=elementwise)
-    return left * right
-
-
-PARTS: Mapping[str, Callable[[FixedCovariance, Evaluator, Array, Array | None, bool], Array]] = MappingProxyType(
+PARTS: Mapping[str, Part] = MappingProxyType(
     {
-        "base": _base,
-        "reweighted": _reweighted,
-        "normalised": _normalised,
-        "feature_distance": _distance,
-        "moment": _moment,
+        "base": _Base(),
+        "reweighted": _OfKernel(Reweighted(), has_unit=True),
+        "normalised": _OfKernel(Normalised(), has_unit=False),
+        "feature_distance": _OfKernel(FeatureDistance(), has_unit=True),
+        "moment": _Moment(),
     }
 )

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array, constant
-from mkbo_plugins.core.kernels import FreeKernel
-from mkbo_plugins.core.reweighting import WeightedPoints
+from mkbo_plugins.core.kernels import FreeKernel, pull_gram
+from mkbo_plugins.core.points import WeightedPoints
 
 
 @dataclass(frozen=True)
@@ -31,3 +31,8 @@ class DecisionFunction:
         """Return g at points X (..., n, d), (..., n)."""
         xp = array_namespace(X)
         return xp.matmul(self.kernel.gram(X, constant(self.table.points, X)), constant(self.table.alpha, X)) + self.bias
+
+    def pull(self, X: Array, upstream: Array) -> Array:
+        """Pull a gradient with respect to g at points (..., n, d) back to them."""
+        support, alpha = constant(self.table.points, X), constant(self.table.alpha, X)
+        return pull_gram(self.kernel, X, support, upstream[..., None] * alpha)[0]

@@ -21,6 +21,7 @@ from functools import reduce
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array, constant, coordinates
@@ -110,6 +111,14 @@ class FreeKernel(ABC):
         kappa = self.coefficient(degree)
         return math.log(kappa) if kappa else -math.inf
 
+    def log_tail(self, degree: int, c: np.ndarray) -> np.ndarray:
+        """Return log of ``h^(q)(c) / q!``, the sum over p of kappa_{q+p} binomial(q+p, p) c^p, for c >= 0."""
+        coefficients = tuple(
+            self.coefficient(q) * math.comb(q, degree) for q in range(degree, int(self.degree_limit) + 1)
+        )
+        with np.errstate(divide="ignore"):
+            return np.log(_horner(coefficients, c))
+
     @property
     @abstractmethod
     def degree_limit(self) -> float:
@@ -160,6 +169,23 @@ class FreeKernel(ABC):
         xp = array_namespace(X, Y)
         c = xp.matmul(self.weighted(X), xp.matrix_transpose(Y))
         return self._evaluate(c, self.log_damping(X)[..., :, None] + self.log_damping(Y)[..., None, :])
+
+
+def pull_gram(kernel: FreeKernel, X: Array, Y: Array, upstream: Array) -> tuple[Array, Array]:
+    """Pull a gradient with respect to ``kernel.gram(X, Y)`` back to X (..., n, d) and Y (..., n', d)."""
+    xp = array_namespace(X, Y)
+    c = xp.matmul(kernel.weighted(X), xp.matrix_transpose(Y))
+    log_damping = kernel.log_damping(X)[..., :, None] + kernel.log_damping(Y)[..., None, :]
+    if kernel.exponent_rate is None:
+        slope = upstream * kernel.derivative(c)
+        return xp.matmul(slope, kernel.weighted(Y)), xp.matmul(xp.matrix_transpose(slope), kernel.weighted(X))
+    weighed = upstream * xp.exp(kernel.exponent_rate * c + log_damping)
+    of_x = kernel.exponent_rate * xp.matmul(weighed, Y)
+    of_y = kernel.exponent_rate * xp.matmul(xp.matrix_transpose(weighed), X)
+    twice = 2 * kernel.damping_rate
+    of_x = of_x - twice * xp.sum(weighed, axis=-1)[..., None] * X
+    of_y = of_y - twice * xp.sum(weighed, axis=-2)[..., None] * Y
+    return kernel.weighted(of_x), kernel.weighted(of_y)
 
 
 def check_points(points: Sequence[Array], dimension: int | None) -> tuple[Array, ...]:
@@ -301,6 +327,9 @@ class _ExponentialSeries(FreeKernel, ABC):
 
     def coefficient(self, degree: int) -> float:
         return math.exp(self.log_coefficient(degree))
+
+    def log_tail(self, degree: int, c: np.ndarray) -> np.ndarray:
+        return self.log_coefficient(degree) + c / self.sigma
 
     def log_coefficient(self, degree: int) -> float:
         return -degree * math.log(self.sigma) - math.lgamma(degree + 1)

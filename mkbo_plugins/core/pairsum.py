@@ -1,60 +1,43 @@
-"""The exact pair sum of a re-weighted kernel, in log-scaled blocks of bounded memory.
+"""The pair sum of a re-weighted kernel, in log-scaled blocks of bounded memory.
 
-``S(u) = sum_ij c_i c_j h(<<z_i, z_j, u>>)`` over the weighted points (c_i, z_i). Every product is evaluated once per
-unordered pair of points. For exponential series the sum is kept as ``mantissa * exp(log_scale)``, the scale being the
-largest exponent, so neither far points nor small length scales overflow or vanish.
+``S(x * y) = sum_ij c_i c_j h(<<z_i, z_j, x, y>>)`` over the weighted points (c_i, z_i). Every unordered pair of points
+is evaluated once. For exponential series each argument has a scale of its own, ``h_x = max_i (log |c_i| +
+<<z_i, z_i, x, x>> / (2 sigma))``: no term of ``S(x * y) exp(-h_x - h_y)`` exceeds 2 and the largest of the
+diagonal's is at least 1, so that neither far points nor small length scales overflow or vanish.
+
+Errors are estimated with rounding errors of different terms taken as independent (Higham and Mary, "A new approach to
+probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019), with a margin.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from mkbo_plugins.core.arrays import Array, constant, pairwise_shape
+from mkbo_plugins.core import doubledouble as dd
+from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.core.features import EPS, extended_products
 from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.points import WeightedPoints
+from mkbo_plugins.core.prepared import MAX_ENTRIES, Prepared, ScaledSum
 
 BLOCK_ENTRIES = 1 << 17
 """Entries of one block of exponentials; 1 MiB, so that a block stays in the cache."""
 
-MAX_ENTRIES = 1 << 23
-"""Entries of the largest temporary or cached array, 64 MiB."""
+SCALE_STEPS = 1 << 10
+"""Logarithmic scales are multiples of its inverse, so that their sums and differences are exact."""
 
-
-class ScaledSum(NamedTuple):
-    """A sum ``mantissa * exp(log_scale)``; `absolute` is that of its absolute terms, each times its rounding error."""
-
-    mantissa: Array
-    absolute: Array
-    log_scale: Array
-
-    def rounding_bound(self) -> Array:
-        """Return a bound on the rounding error of `mantissa`, of its shape.
-
-        Each term carries the rounding of the numbers that add up to its exponent, relative to their size, and the
-        summation adds a few units more; all are relative to the absolute terms.
-        """
-        return 4 * float(array_namespace(self.mantissa).finfo(self.mantissa.dtype).eps) * self.absolute
-
-
-class Evaluator(Protocol):
-    """What the formulas of a re-weighted kernel need of an evaluator of S(u)."""
-
-    def pointwise(self, U: Array) -> ScaledSum:
-        """Return S at points U (..., d), each result of shape (...)."""
-
-    def pairwise(self, X: Array, Y: Array) -> ScaledSum:
-        """Return S(X_i * Y_j), each result (..., n, n'), for X (..., n, d) and Y (..., n', d)."""
-
-    def symmetric(self, X: Array) -> ScaledSum:
-        """Return ``pairwise(X, X)`` for X (..., n, d), exactly symmetric."""
+BLOCK_PAIRS = 1 << 11
+"""Pairs of one block."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairSum:
-    """Evaluator of S(u) by the exact sum over pairs of weighted points.
+    """Evaluator of S(u) by the sum over pairs of weighted points, in double precision.
 
     Parameters
     ----------
@@ -64,162 +47,344 @@ class PairSum:
         Weighted points z_i, (N, d).
     sign
         Signs of their coefficients c_i, (N,), each -1 or 1.
-    log_abs
-        Logarithms of the coefficients' absolute values, (N,).
+    log_abs, log_low
+        Logarithms of the coefficients' absolute values and what rounding took from them, (N,).
     """
 
     kernel: FreeKernel
     points: np.ndarray
     sign: np.ndarray
     log_abs: np.ndarray
+    log_low: np.ndarray
+    name: str = field(default="pairs", init=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again, so that copies and pickles stay small."""
-        return {name: getattr(self, name) for name in ("kernel", "points", "sign", "log_abs")}
-
-    def pointwise(self, U: Array) -> ScaledSum:
-        """Return S at points U (..., d), each result of shape (...)."""
-        xp = array_namespace(U)
-        flat = xp.astype(xp.reshape(U, (-1, U.shape[-1])), xp.float64)
-        rows = max(1, BLOCK_ENTRIES // self._block_pairs)
-        parts = [self._sum(flat[start : start + rows, :]) for start in range(0, flat.shape[0], rows)]
-        if not parts:
-            empty = xp.zeros(U.shape[:-1], dtype=xp.float64, device=device(U))
-            return ScaledSum(empty, empty, empty)
-        return ScaledSum(*(xp.reshape(xp.concat(part), U.shape[:-1]) for part in zip(*parts, strict=True)))
-
-    def pairwise(self, X: Array, Y: Array) -> ScaledSum:
-        """Return S(X_i * Y_j), each result (..., n, n'), for X (..., n, d) and Y (..., n', d)."""
-        xp = array_namespace(X, Y)
-        parts = [self.pointwise(U) for _, U in _products(X, Y)]
-        return ScaledSum(*(xp.concat(part, axis=-2) for part in zip(*parts, strict=True)))
-
-    def symmetric(self, X: Array) -> ScaledSum:
-        """Return ``pairwise(X, X)`` for X (..., n, d), exactly symmetric, at half the cost where X is (n, d)."""
-        if X.ndim > 2:
-            return self.pairwise(X, X)
-        xp = array_namespace(X)
-        n = X.shape[0]
-        rows, columns = np.triu_indices(n)
-        triangle = np.empty((n, n), dtype=np.int64)
-        triangle[rows, columns] = triangle[columns, rows] = np.arange(rows.size)
-        step = max(1, MAX_ENTRIES // max(1, X.shape[-1]))
-        parts = [
-            self.pointwise(X[rows[start : start + step], :] * X[columns[start : start + step], :])
-            for start in range(0, max(1, rows.size), step)
-        ]
-        index = xp.asarray(triangle.ravel(), device=device(X))
-        return ScaledSum(
-            *(xp.reshape(xp.take(xp.concat(part), index, axis=0), (n, n)) for part in zip(*parts, strict=True))
-        )
-
-    def pointwise_gradient(self, U: Array, log_scale: Array) -> Array:
-        """Return ``exp(-log_scale) * dS/du`` at points U (..., d), of the shape of U."""
-        xp = array_namespace(U)
-        flat = xp.astype(xp.reshape(U, (-1, U.shape[-1])), xp.float64)
-        scale = xp.reshape(log_scale, (-1,))
-        rows = max(1, BLOCK_ENTRIES // self._block_pairs)
-        parts = [
-            self._gradient(flat[start : start + rows, :], scale[start : start + rows])
-            for start in range(0, flat.shape[0], rows)
-        ]
-        return xp.reshape(xp.concat(parts), U.shape) if parts else U
-
-    def pairwise_gradient(self, X: Array, Y: Array, log_scale: Array, upstream: Array) -> tuple[Array, Array]:
-        """Pull a gradient back through ``pairwise(X, Y).mantissa`` with the log scale held constant.
-
-        Parameters
-        ----------
-        X, Y
-            Points (..., n, d) and (..., n', d) with equal leading shapes.
-        log_scale
-            The log scale that `pairwise` returned, (..., n, n').
-        upstream
-            Gradient with respect to the mantissa, (..., n, n').
-
-        Returns
-        -------
-        tuple of arrays
-            Gradients with respect to X and to Y, of their shapes.
-        """
-        xp = array_namespace(X, Y)
-        of_x, of_y = [], xp.zeros_like(Y)
-        for rows, U in _products(X, Y):
-            pulled = upstream[..., rows, :][..., None] * self.pointwise_gradient(U, log_scale[..., rows, :])
-            of_x.append(xp.sum(pulled * Y[..., None, :, :], axis=-2))
-            of_y = of_y + xp.sum(pulled * X[..., rows, :][..., :, None, :], axis=-3)
-        return xp.concat(of_x, axis=-2), of_y
-
-    def _sum(self, U: Array) -> ScaledSum:
-        xp = array_namespace(U)
-        mantissa = absolute = of_constants = xp.zeros_like(U[:, 0])
-        scale = xp.full_like(mantissa, -xp.inf)
-        for points, sign, log_abs in self._blocks(U):
-            inner = xp.matmul(U, points.T)
-            if self.kernel.exponent_rate is None:
-                terms, exponent = self.kernel.series(inner), log_abs[None, :]
-            else:
-                terms, exponent = None, self.kernel.exponent_rate * inner + log_abs
-            largest = xp.maximum(scale, xp.max(exponent, axis=1))
-            rescale = xp.exp(scale - largest)
-            weights = xp.exp(exponent - largest[:, None])
-            terms = weights if terms is None else weights * terms
-            mantissa = mantissa * rescale + xp.matmul(terms, sign)
-            size = xp.abs(terms)
-            absolute = absolute * rescale + xp.sum(size, axis=1)
-            # An exponent near 0 may be the difference of large numbers, of which log_abs is one.
-            of_constants = of_constants * rescale + xp.matmul(size, xp.abs(log_abs))
-            scale = largest
-        return ScaledSum(mantissa, (4 + xp.abs(scale)) * absolute + 2 * of_constants, scale)
-
-    def _gradient(self, U: Array, scale: Array) -> Array:
-        xp = array_namespace(U)
-        total = xp.zeros_like(U)
-        for points, sign, log_abs in self._blocks(U):
-            inner = xp.matmul(U, points.T)
-            if self.kernel.exponent_rate is None:
-                slope = self.kernel.derivative(inner) * xp.exp(log_abs - scale[:, None])
-            else:
-                rate = self.kernel.exponent_rate
-                slope = rate * xp.exp(rate * inner + log_abs - scale[:, None])
-            total = total + xp.matmul(slope * sign, points)
-        return total
+        return {name: getattr(self, name) for name in ("kernel", "points", "sign", "log_abs", "log_low", "name")}
 
     @property
-    def _pairs(self) -> int:
+    def pairs(self) -> int:
+        """Number of unordered pairs."""
         return self.points.shape[0] * (self.points.shape[0] + 1) // 2
 
-    @property
-    def _block_pairs(self) -> int:
-        return max(1, min(self._pairs, 1 << 11))
+    def prepare(self, X: Array) -> Prepared:
+        """Return points (..., n, d) with their diagonal."""
+        xp = array_namespace(X)
+        flat = xp.reshape(X, (-1, X.shape[-1]))
+        half = self._half_scale(flat)
+        diagonal = self._sum(flat, flat, half, half)
+        error = self._error(flat * flat, 2 * half, diagonal)
+        shape = X.shape[:-1]
+        diagonal, error, half = (xp.reshape(value, shape) for value in (diagonal, error, half))
+        return Prepared(X, half + self._unit, diagonal, error, xp.zeros_like(error))
 
-    def _blocks(self, like: Array) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield weighted pair products (p, d), signs (p,) and log coefficients (p,), each unordered pair once."""
+    def between(self, P: Prepared, Q: Prepared) -> Array:
+        """Return the mantissas of ``S(x_i * y_j)``, (..., n, n')."""
+        xp = array_namespace(P.points)
+        n, m = P.points.shape[-2], Q.points.shape[-2]
+        if P is Q and P.points.ndim == 2:
+            rows, columns = np.triu_indices(n)
+            triangle = np.empty((n, n), dtype=np.int64)
+            triangle[rows, columns] = triangle[columns, rows] = np.arange(rows.size)
+            values = self._between(P, Q, rows, columns)
+            return xp.reshape(xp.take(values, xp.asarray(triangle.ravel(), device=device(values)), axis=0), (n, n))
+        batch = math.prod(P.points.shape[:-2])
+        rows = np.arange(batch * n).repeat(m)
+        columns = (np.arange(batch)[:, None, None] * m + np.zeros((n, 1), int) + np.arange(m)).ravel()
+        return xp.reshape(self._between(P, Q, rows, columns), (*P.points.shape[:-1], m))
+
+    def rowwise(self, P: Prepared, Q: Prepared) -> Array:
+        """Return the mantissas of ``S(x_i * y_i)``, (..., n)."""
+        xp = array_namespace(P.points)
+        rows = np.arange(math.prod(P.points.shape[:-1]))
+        return xp.reshape(self._between(P, Q, rows, rows), P.points.shape[:-1])
+
+    def pull_between(self, P: Prepared, Q: Prepared, upstream: Array) -> tuple[Array, Array]:
+        """Pull a gradient with respect to `between` back to both points."""
+        xp = array_namespace(P.points)
+        of_x, of_y = [], xp.zeros_like(Q.points)
+        size = max(1, math.prod(P.points.shape[:-2]) * math.prod(Q.points.shape[-2:]))
+        step = max(1, MAX_ENTRIES // 4 // size)
+        for start in range(0, P.points.shape[-2], step):
+            rows = slice(start, start + step)
+            left, right = P.points[..., rows, :][..., :, None, :], Q.points[..., None, :, :]
+            scale = P.half_log_scale[..., rows][..., :, None] + Q.half_log_scale[..., None, :]
+            slope = upstream[..., rows, :][..., None] * self._slope(left * right, scale)
+            of_x.append(xp.sum(slope * right, axis=-2))
+            of_y = of_y + xp.sum(slope * left, axis=-3)
+        return (xp.concat(of_x, axis=-2) if of_x else xp.zeros_like(P.points)), of_y
+
+    def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
+        """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, n', d)."""
+        U = P.points[:, None, :] * Q.points[None, :, :]
+        return self._slope(U, P.half_log_scale[:, None] + Q.half_log_scale[None, :])
+
+    def pull_rowwise(self, P: Prepared, Q: Prepared, upstream: Array) -> tuple[Array, Array]:
+        """Pull a gradient with respect to `rowwise` back to both points."""
+        slope = self._slope(P.points * Q.points, P.half_log_scale + Q.half_log_scale)
+        return upstream[..., None] * slope * Q.points, upstream[..., None] * slope * P.points
+
+    def pull_diagonal(self, P: Prepared, upstream: Array) -> Array:
+        """Pull a gradient with respect to the diagonal back to the points."""
+        of_x, of_y = self.pull_rowwise(P, P, upstream)
+        return of_x + of_y
+
+    def pointwise(self, U: Array) -> ScaledSum:
+        """Return S at points U (..., d), each result (...)."""
+        xp = array_namespace(U)
+        flat = xp.reshape(U, (-1, U.shape[-1]))
+        root = xp.sqrt(xp.abs(flat))
+        half = self._half_scale(root)
+        mantissa = self._sum(flat, xp.ones_like(flat), half, half)
+        error = self._error(xp.abs(flat), 2 * half, mantissa)
+        scale = 2 * (half + self._unit)
+        return ScaledSum(*(xp.reshape(value, U.shape[:-1]) for value in (mantissa, error, scale)))
+
+    def _between(self, P: Prepared, Q: Prepared, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the mantissas between points P[rows] and Q[columns], indices (m,) into the flat points, (m,)."""
+        xp = array_namespace(P.points)
+        d = P.points.shape[-1]
+        left, right = (xp.reshape(R.points, (-1, d)) for R in (P, Q))
+        of_left, of_right = (xp.reshape(R.half_log_scale, (-1,)) - self._unit for R in (P, Q))
+        found = []
+        step = max(1, MAX_ENTRIES // 8 // max(1, d))
+        for start in range(0, max(1, rows.size), step):
+            i, j = (xp.asarray(index[start : start + step], device=device(left)) for index in (rows, columns))
+            arguments = (
+                xp.take(values, k, axis=0) for values, k in ((left, i), (right, j), (of_left, i), (of_right, j))
+            )
+            found.append(self._sum(*arguments))
+        return found[0] if len(found) == 1 else xp.concat(found)
+
+    def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
+        """Return S(left * right) in units of the scales of both, (m,), for points (m, d)."""
+        xp = array_namespace(left)
+        arguments = self._arguments(left * right, half_left + half_right)
+        total = xp.zeros_like(half_left)
+        for pairs, sign in self._blocks(left):
+            for rows in self._rows(left):
+                total[rows] += xp.matmul(self._terms(arguments[rows, :], pairs), sign)
+        return total
+
+    def _arguments(self, U: Array, scale: Array) -> Array:
+        """Return what multiplies a pair in its exponent: the point, 1 and the scale, (m, d + 2)."""
+        xp = array_namespace(U)
+        return xp.concat([U, xp.ones_like(U[:, :1]), -scale[:, None]], axis=1)
+
+    def _terms(self, arguments: Array, pairs: Array) -> Array:
+        """Return the absolute terms of S (m, p), without the signs of their coefficients."""
+        xp = array_namespace(arguments)
+        if self.kernel.exponent_rate is None:
+            inner = xp.matmul(arguments[:, :-2], xp.matrix_transpose(pairs[:, :-2]))
+            return self.kernel.series(inner) * xp.exp(pairs[:, -2])
+        # The sum of exponent, coefficient and scale in one product, since passes over memory are what costs.
+        return _exponential(xp.matmul(arguments, xp.matrix_transpose(pairs)))
+
+    def _slope(self, U: Array, log_scale: Array) -> Array:
+        """Return ``exp(-log_scale) * dS/du`` at points U (..., d), of the shape of U."""
+        xp = array_namespace(U)
+        flat, scale = xp.reshape(U, (-1, U.shape[-1])), xp.reshape(log_scale, (-1,)) - 2 * self._unit
+        arguments = PairSum._arguments(self, flat, scale)
+        total = xp.zeros_like(flat)
+        for pairs, sign in PairSum._blocks(self, flat):
+            for rows in self._rows(flat):
+                if self.kernel.exponent_rate is None:
+                    inner = xp.matmul(flat[rows, :], xp.matrix_transpose(pairs[:, :-2]))
+                    slope = self.kernel.derivative(inner) * xp.exp(pairs[:, -2])
+                else:
+                    slope = PairSum._terms(self, arguments[rows, :], pairs)
+                total[rows, :] += xp.matmul(slope * sign, pairs[:, :-2])
+        return xp.reshape(total, U.shape)
+
+    def _rows(self, U: Array) -> Iterator[slice]:
+        """Yield runs of points that fill a block with the pairs of one."""
+        step = max(1, BLOCK_ENTRIES // min(self.pairs, BLOCK_PAIRS))
+        return (slice(start, start + step) for start in range(0, U.shape[0], step))
+
+    @property
+    def _unit(self) -> float:
+        """Logarithm of the largest coefficient, about, to which all others are relative."""
+        return math.ceil(float(self.log_abs.max()) * SCALE_STEPS) / SCALE_STEPS
+
+    def _half_scale(self, X: Array) -> Array:
+        """Return half the log scale of points X (m, d) relative to the unit, (m,)."""
+        xp = array_namespace(X)
+        squares = constant(np.asarray(self.kernel.weighted(self.points)) * self.points, X)
+        exponent = (self.kernel.exponent_rate or 0.0) * xp.matmul(X * X, xp.matrix_transpose(squares))
+        relative = constant(self.log_abs - self._unit, X)
+        return xp.ceil(xp.max(relative[None, :] + exponent / 2, axis=1) * SCALE_STEPS) / SCALE_STEPS
+
+    def _error(self, U: Array, scale: Array, mantissa: Array) -> Array:
+        """Return error estimates (m,) of sums at U >= 0."""
+        xp = array_namespace(U)
+        squares, reach = xp.zeros_like(scale), xp.zeros_like(scale)
+        arguments = PairSum._arguments(self, U, scale)
+        for pairs, _ in PairSum._blocks(self, U):
+            sizes = xp.concat([xp.abs(pairs[:, :-2]), pairs[:, -2:]], axis=1)
+            for rows in self._rows(U):
+                terms = PairSum._terms(self, arguments[rows, :], sizes)
+                exponents = xp.matmul(arguments[rows, :-2], xp.matrix_transpose(sizes[:, :-2])) + scale[rows, None]
+                terms = terms * self._relative_error(exponents)
+                # Series other than exponentials have no scale, so that squares might overflow.
+                squares[rows] += xp.sum(terms if self.kernel.exponent_rate is None else terms * terms, axis=1)
+                reach[rows] = xp.maximum(reach[rows], xp.max(exponents, axis=1))
+        root = squares if self.kernel.exponent_rate is None else xp.sqrt(squares)
+        # Rounding of the argument is common to all terms and acts like a step of it.
+        return root + 4 * EPS * (1 + reach) * xp.abs(mantissa)
+
+    def _relative_error(self, exponents: Array) -> Array:
+        """Return the relative errors of terms whose exponents add up from numbers of this size, with a margin."""
+        d = self.points.shape[1]
+        if self.kernel.exponent_rate is None:
+            return (0 * exponents + 8 + d + 4 * self.kernel.degree_limit) * (2 * EPS)
+        return (6 + (4 + math.sqrt(d)) * exponents) * (2 * EPS)
+
+    def _blocks(self, like: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield weighted products, log coefficients and ones (p, d + 2), and signs (p,), of each unordered pair."""
         blocks = self._stored if self._stored is not None else self._generate()
-        for points, sign, log_abs in blocks:
-            yield constant(points, like), constant(sign, like), constant(log_abs, like)
+        for pairs, sign in blocks:
+            yield constant(pairs, like), constant(sign, like)
 
     @cached_property
-    def _stored(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]] | None:
-        return list(self._generate()) if self._pairs * (self.points.shape[1] + 2) <= MAX_ENTRIES else None
+    def _stored(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        return list(self._generate()) if self.pairs * (self.points.shape[1] + 3) <= MAX_ENTRIES else None
 
-    def _generate(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def _generate(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for products, coefficient, sign in self._extended_pairs():
+            # Rounded once each, so that rounding errors of different pairs are independent.
+            yield np.column_stack([products.hi, coefficient.hi, np.ones(len(sign))]), sign
+
+    def _extended_pairs(self) -> Iterator[tuple[dd.DoubleDouble, dd.DoubleDouble, np.ndarray]]:
+        """Yield weighted products over sigma (p, d), log coefficients (p,) and signs (p,) of pairs."""
+        log_two = dd.log(np.array([2.0]))
+        for i, j in self._pair_indices():
+            products = extended_products(self.kernel, self.points[i], self.points[j])
+            coefficient = dd.add(*(dd.DoubleDouble(self.log_abs[k], self.log_low[k]) for k in (i, j)))
+            coefficient = dd.add(coefficient, dd.from_double(np.full(len(i), -2 * self._unit)))
+            twice = np.where(i == j, 0.0, 1.0)
+            coefficient = dd.add(coefficient, dd.DoubleDouble(twice * log_two.hi, twice * log_two.lo))
+            yield products, coefficient, self.sign[i] * self.sign[j]
+
+    def _pair_indices(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield indices of the unordered pairs of points, a block of them at a time."""
         count = self.points.shape[0]
         starts = np.concatenate([[0], np.cumsum(np.arange(count, 0, -1))])
-        for start in range(0, int(starts[-1]), self._block_pairs):
-            flat = np.arange(start, min(start + self._block_pairs, int(starts[-1])))
+        for start in range(0, self.pairs, BLOCK_PAIRS):
+            flat = np.arange(start, min(start + BLOCK_PAIRS, self.pairs))
             i = np.searchsorted(starts, flat, side="right") - 1
-            j = i + flat - starts[i]
-            twice = np.where(i == j, 0.0, np.log(2.0))
-            points = self.kernel.weighted(self.points[i] * self.points[j])
-            yield points, self.sign[i] * self.sign[j], self.log_abs[i] + self.log_abs[j] + twice
+            yield i, i + flat - starts[i]
 
 
-def _products(X: Array, Y: Array) -> Iterator[tuple[slice, Array]]:
-    """Yield row slices of X with the coordinate products X_i * Y_j, (..., rows, n', d), each of bounded size."""
-    left, right = pairwise_shape(X, Y)
-    batch = int(np.prod(X.shape[:-2], dtype=np.int64)) * Y.shape[-2] * max(1, Y.shape[-1])
-    step = max(1, MAX_ENTRIES // max(1, batch))
-    for start in range(0, max(1, X.shape[-2]), step):
-        rows = slice(start, start + step)
-        yield rows, left[..., rows, :, :] * right
+@dataclass(frozen=True, eq=False)
+class CompensatedPairSum(PairSum):
+    """The pair sum of an exponential series with exponents beyond double precision, about twice as slow.
+
+    Large exponents lose digits of their fraction, all of which count. Here a product of leading parts, short enough
+    to be exact, is taken apart from that of what rounding left.
+
+    Parameters
+    ----------
+    kernel, points, sign, log_abs, log_low
+        As for `PairSum`.
+    """
+
+    name: str = field(default="compensated pairs", init=False)
+
+    def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
+        xp = array_namespace(left)
+        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
+        one, zero = xp.ones_like(left[:, :1]), xp.zeros_like(left[:, :1])
+        hi = xp.concat([U.hi, one, scale.hi[:, None]], axis=1)
+        lo = xp.concat([U.lo, zero, scale.lo[:, None]], axis=1)
+        total = xp.zeros_like(half_left)
+        for points, coefficient, sign in self._extended_blocks(left):
+            of_one = xp.ones_like(coefficient.hi[:, None])
+            pairs = xp.concat([points.hi, coefficient.hi[:, None], of_one], axis=1)
+            low = xp.concat([points.lo, coefficient.lo[:, None], 0 * of_one], axis=1)
+            (lead, rest), (pair_lead, pair_rest) = _split(hi, lo, pairs, low)
+            for rows in self._rows(left):
+                leading = xp.matmul(lead[rows, :], pair_lead)
+                total[rows] += xp.matmul(
+                    _exponential(leading) * _exponential(xp.matmul(rest[rows, :], pair_rest)), sign
+                )
+        return total
+
+    def _relative_error(self, exponents: Array) -> Array:
+        return 0 * exponents + 12 * EPS
+
+    def _extended_blocks(self, like: Array) -> Iterator[tuple[dd.DoubleDouble, dd.DoubleDouble, Array]]:
+        """Yield `_extended_pairs` as arrays like `like`."""
+        for products, coefficient, sign in self._extended_pairs():
+            yield (
+                dd.DoubleDouble(*(constant(part, like) for part in products)),
+                dd.DoubleDouble(*(constant(part, like) for part in coefficient)),
+                constant(sign, like),
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ExtendedPairSum(CompensatedPairSum):
+    """The pair sum of an exponential series in double-double arithmetic, about a hundred times as slow."""
+
+    name: str = field(default="extended pairs", init=False)
+
+    def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
+        xp = array_namespace(left)
+        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
+        total = dd.from_double(xp.zeros_like(half_left))
+        for points, coefficient, sign in self._extended_blocks(left):
+            for rows in self._rows(left):
+                exponent = dd.dot(dd.DoubleDouble(U.hi[rows, :], U.lo[rows, :]), points)
+                exponent = dd.add(exponent, dd.DoubleDouble(coefficient.hi[None, :], coefficient.lo[None, :]))
+                exponent = dd.add(exponent, dd.DoubleDouble(scale.hi[rows, None], scale.lo[rows, None]))
+                summed = dd.sum_axis(dd.scale(dd.exp(exponent), sign), 1)
+                total.hi[rows], total.lo[rows] = dd.add(dd.DoubleDouble(total.hi[rows], total.lo[rows]), summed)
+        return total.hi
+
+    def _relative_error(self, exponents: Array) -> Array:
+        return (100 + exponents) * (1e-29 * math.sqrt(self.pairs))
+
+
+def _split(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Split ``(hi + lo) @ (other_hi + other_lo)^T`` into a product of leading parts, which is exact, and the rest."""
+    xp = array_namespace(hi)
+    # A column's leading parts share one grid, and both grids leave the sum of products 53 bits.
+    largest, other_largest = xp.max(xp.abs(hi), axis=0), xp.max(xp.abs(other_hi), axis=0)
+    reach = float(xp.sum(largest * other_largest)) or 1.0
+    grid = 2.0 ** (math.ceil(math.log2(reach)) - 52)
+    ratio = xp.where(
+        (largest > 0) & (other_largest > 0), largest / xp.where(other_largest > 0, other_largest, 1.0), 1.0
+    )
+    step = 2.0 ** xp.round(xp.log2(math.sqrt(grid) * xp.sqrt(ratio)))
+    lead, other_lead = xp.round(hi / step) * step, xp.round(other_hi / (grid / step)) * (grid / step)
+    rest = xp.concat([lead, (hi - lead) + lo], axis=1)
+    other_rest = xp.concat([(other_hi - other_lead) + other_lo, other_hi], axis=1)
+    return (lead, rest), (xp.matrix_transpose(other_lead), xp.matrix_transpose(other_rest))
+
+
+def compose(
+    base: FreeKernel, tables: tuple[WeightedPoints, ...], dimension: int, form: type[PairSum] = PairSum
+) -> PairSum:
+    """Return a pair sum over all products of the tables' points, by which chained re-weighting is one."""
+    points, sign = np.ones((1, dimension)), np.ones(1)
+    log_abs = dd.from_double(np.zeros(1))
+    for table in tables:
+        used = table.alpha != 0
+        z, alpha = table.points[used], table.alpha[used]
+        points = (points[:, None, :] * z[None, :, :]).reshape(-1, dimension)
+        sign = np.multiply.outer(sign, np.sign(alpha)).ravel()
+        logs = dd.log(np.abs(alpha))
+        if base.damping_rate:
+            logs = dd.add(logs, dd.scale(dd.sum_axis(extended_products(base, z, z), 1), -0.5))
+        grown = dd.add(
+            dd.DoubleDouble(log_abs.hi[:, None], log_abs.lo[:, None]),
+            dd.DoubleDouble(logs.hi[None, :], logs.lo[None, :]),
+        )
+        log_abs = dd.DoubleDouble(grown.hi.ravel(), grown.lo.ravel())
+    return form(base, points, sign, log_abs.hi, log_abs.lo)
+
+
+def _exponential(exponent: Array) -> Array:
+    """Return exp in place where the namespace can."""
+    xp = array_namespace(exponent)
+    return np.exp(exponent, out=exponent) if isinstance(exponent, np.ndarray) else xp.exp(exponent)

@@ -11,59 +11,39 @@ Source: Shilton et al., arXiv 1802.05370, Theorem 3; ``E`` is a `WeightedPoints`
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
-import numpy as np
 from array_api_compat import array_namespace
 
-from mkbo_plugins.core.arrays import Array, coordinates, per_pair
+from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.evaluator import CertifiedEvaluator, Choice
+from mkbo_plugins.core.gram import Derivatives, Side, evaluate
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points
-from mkbo_plugins.core.pairsum import Evaluator, PairSum, ScaledSum
+from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.errors import KernelError
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedPoints:
-    """Points with coefficients, such as support vectors with dual coefficients.
+class Reweighted:
+    """The re-weighted kernel itself, as a formula."""
 
-    Parameters
-    ----------
-    points
-        Frame coordinates, (N, d).
-    alpha
-        Finite coefficients, (N,), at least one of them not zero.
+    of_equal_points = None
 
-    Raises
-    ------
-    KernelError
-        If shapes disagree, a value is not finite, or every coefficient is zero.
-    """
+    @staticmethod
+    def value(between: Array, x: Side, y: Side) -> Array:
+        """Return the value from the mantissa of ``S(x * y)``."""
+        return between * _scale(x, y)
 
-    points: np.ndarray
-    alpha: np.ndarray
+    @staticmethod
+    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
+        """Return upstream times the derivatives."""
+        of_damping = upstream * value
+        return Derivatives(upstream * _scale(x, y), None, (of_damping, of_damping))
 
-    def __post_init__(self) -> None:
-        points = np.array(coordinates(self.points, name="support"), dtype=float)
-        alpha = np.array(coordinates(self.alpha, name="alpha"), dtype=float)
-        if points.ndim != 2 or alpha.shape != points.shape[:1]:
-            raise KernelError(f"support must be (N, d) and alpha (N,), got shapes {points.shape} and {alpha.shape}")
-        if not (np.isfinite(points).all() and np.isfinite(alpha).all()):
-            raise KernelError("support and alpha must hold finite numbers")
-        if not alpha.any():
-            raise KernelError("every coefficient alpha is zero: the re-weighted kernel would be zero everywhere")
-        for values in (points, alpha):
-            values.setflags(write=False)
-        object.__setattr__(self, "points", points)
-        object.__setattr__(self, "alpha", alpha)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, WeightedPoints):
-            return NotImplemented
-        return np.array_equal(self.points, other.points) and np.array_equal(self.alpha, other.alpha)
-
-    def __hash__(self) -> int:
-        return hash(((self.points + 0.0).tobytes(), (self.alpha + 0.0).tobytes()))  # 0.0 equals -0.0
+def _scale(x: Side, y: Side) -> Array:
+    xp = array_namespace(x.diagonal)
+    return xp.exp((x.half_log_scale + x.log_damping) + (y.half_log_scale + y.log_damping))
 
 
 @dataclass(frozen=True)
@@ -76,10 +56,14 @@ class ReweightedKernel:
         The free kernel.
     tables
         The weighted points of each re-weighting; their order does not matter.
+    choice, tolerance
+        How it is evaluated and with what error, as for `CertifiedEvaluator`.
     """
 
     base: FreeKernel
     tables: tuple[WeightedPoints, ...]
+    choice: Choice = field(default="auto", compare=False)
+    tolerance: float = field(default=1e-10, compare=False)
 
     def __post_init__(self) -> None:
         dimensions = {table.points.shape[1] for table in self.tables}
@@ -94,69 +78,36 @@ class ReweightedKernel:
         return int(self.tables[0].points.shape[1])
 
     @cached_property
-    def evaluator(self) -> PairSum:
+    def evaluator(self) -> CertifiedEvaluator:
         """Evaluator of the undamped kernel S(u), u the coordinate product of the arguments."""
-        points, sign, log_abs = np.ones((1, self.dimension)), np.ones(1), np.zeros(1)
-        for table in self.tables:
-            used = table.alpha != 0
-            z, alpha = table.points[used], table.alpha[used]
-            points = (points[:, None, :] * z[None, :, :]).reshape(-1, self.dimension)
-            sign = np.multiply.outer(sign, np.sign(alpha)).ravel()
-            log_abs = np.add.outer(log_abs, np.log(np.abs(alpha)) + self.base.log_damping(z)).ravel()
-        return PairSum(self.base, points, sign, log_abs)
+        return CertifiedEvaluator(self.base, self.tables, self.dimension, self.choice, self.tolerance)
 
     def __call__(self, *points: Array) -> Array:
         """Evaluate K_m^E at m >= 1 points (..., d) whose leading shapes broadcast."""
         points = check_points(points, self.dimension)
         xp = array_namespace(*points)
-        undamped = self.evaluator.pointwise(reduce(lambda a, b: a * b, points))
+        if len(points) == 2:
+            return evaluate(Reweighted(), self.base, self.evaluator, *points, elementwise=True)
+        undamped = self.evaluator.pointwise(xp.astype(reduce(lambda a, b: a * b, points), xp.float64))
         log_damping = sum(self.base.log_damping(x) for x in points)
         return xp.astype(undamped.mantissa * xp.exp(undamped.log_scale + log_damping), points[0].dtype)
 
     def gram(self, X: Array, Y: Array | None = None) -> Array:
         """Return the Gram matrix K_2^E(X_i, Y_j), (..., n, n'), for points (..., n, d) and (..., n', d)."""
-        return reweighted(self.base, self.evaluator, *gram_points(X, Y, self.dimension))
+        X, Y = gram_points(X, Y, self.dimension)
+        return evaluate(Reweighted(), self.base, self.evaluator, X, Y)
 
 
-def undamped(kernel: FreeKernel | ReweightedKernel, dimension: int) -> tuple[FreeKernel, PairSum]:
+def undamped(kernel: FreeKernel | ReweightedKernel, dimension: int) -> tuple[FreeKernel, CertifiedEvaluator]:
     """Return the free kernel that `kernel` is built on and the evaluator of its undamped values S(u).
 
-    A free kernel is its own re-weighting by the single point (1, ..., 1), which is neutral in every product.
+    A free kernel is re-weighted by no table at all.
     """
     if isinstance(kernel, ReweightedKernel):
         return kernel.base, kernel.evaluator
     if isinstance(kernel, FreeKernel):
-        return kernel, PairSum(kernel, np.ones((1, dimension)), np.ones(1), np.zeros(1))
+        return kernel, CertifiedEvaluator(kernel, (), dimension)
     raise KernelError(f"expected a free or a re-weighted kernel, got {type(kernel).__name__}")
-
-
-def sum_between(evaluator: Evaluator, X: Array, Y: Array | None, *, elementwise: bool) -> ScaledSum:
-    """Return S(X_i * Y_j), or S(X_i * Y_i) when `elementwise`; Y=None means Y is X."""
-    if elementwise:
-        return evaluator.pointwise(X * (X if Y is None else Y))
-    return evaluator.symmetric(X) if Y is None else evaluator.pairwise(X, Y)
-
-
-def reweighted(
-    base: FreeKernel, evaluator: Evaluator, X: Array, Y: Array | None = None, *, elementwise: bool = False
-) -> Array:
-    """Return K^E(X_i, Y_j), (..., n, n'), or K^E(X_i, Y_i), (..., n), when `elementwise`.
-
-    Parameters
-    ----------
-    base
-        The free kernel, which damps each argument.
-    evaluator
-        Evaluator of the undamped kernel; a differentiable one makes the result differentiable.
-    X, Y
-        Points (..., n, d) and (..., n', d); None means Y is X.
-    elementwise
-        Pair X with Y row by row instead of all with all.
-    """
-    xp = array_namespace(X)
-    between = sum_between(evaluator, X, Y, elementwise=elementwise)
-    left, right = per_pair(base.log_damping(X), base.log_damping(X if Y is None else Y), elementwise=elementwise)
-    return xp.astype(between.mantissa * xp.exp(between.log_scale + (left + right)), X.dtype)
 
 
 def reweight(

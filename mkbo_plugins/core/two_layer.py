@@ -1,54 +1,49 @@
 """Two-layer kernels: a stationary profile of the distance between feature vectors."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from array_api_compat import array_namespace
 
-from mkbo_plugins.core.arrays import Array, equal_points, per_pair
+from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.gram import Derivatives, Side, evaluate
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points, positive
-from mkbo_plugins.core.pairsum import Evaluator
-from mkbo_plugins.core.reweighting import ReweightedKernel, sum_between, undamped
+from mkbo_plugins.core.reweighting import ReweightedKernel, undamped
 from mkbo_plugins.errors import KernelError
 
 
-def feature_distance(
-    base: FreeKernel, evaluator: Evaluator, X: Array, Y: Array | None = None, *, elementwise: bool = False
-) -> Array:
-    """Return the squared feature distance K(x, x) + K(y, y) - 2 K(x, y) >= 0.
+class FeatureDistance:
+    """The squared feature distance K(x, x) + K(y, y) - 2 K(x, y) >= 0, as a formula."""
 
-    Parameters
-    ----------
-    base
-        The free kernel, which damps each argument.
-    evaluator
-        Evaluator of the undamped kernel; a differentiable one makes the result differentiable.
-    X, Y
-        Points (..., n, d) and (..., n', d); None means Y is X.
-    elementwise
-        Pair X with Y row by row, giving (..., n), instead of all with all, giving (..., n, n').
-    """
-    xp = array_namespace(X)
-    between = sum_between(evaluator, X, Y, elementwise=elementwise)
-    of_x = evaluator.pointwise(X * X)
-    of_y = of_x if Y is None else evaluator.pointwise(Y * Y)
-    damping_x = base.log_damping(X)
-    damping_y = damping_x if Y is None else base.log_damping(Y)
-    log_x, log_y = per_pair(of_x.log_scale + 2 * damping_x, of_y.log_scale + 2 * damping_y, elementwise=elementwise)
-    mantissa_x, mantissa_y = per_pair(of_x.mantissa, of_y.mantissa, elementwise=elementwise)
-    left, right = per_pair(damping_x, damping_y, elementwise=elementwise)
-    log_between = between.log_scale + (left + right)
-    # Subtracted on a common scale, so that two overflowing terms cannot give infinity minus infinity.
-    common = xp.maximum(xp.maximum(log_x, log_y), log_between)
-    difference = (
-        mantissa_x * xp.exp(log_x - common)
-        + mantissa_y * xp.exp(log_y - common)
-        - 2 * between.mantissa * xp.exp(log_between - common)
-    )
-    positive = (difference > 0) & ~equal_points(X, X if Y is None else Y, elementwise=elementwise)
-    zero = xp.zeros_like(difference)
-    distance = xp.where(positive, difference, zero) * xp.exp(xp.where(positive, common, zero))
-    return xp.astype(distance, X.dtype)
+    of_equal_points = 0.0
+
+    @staticmethod
+    def value(between: Array, x: Side, y: Side) -> Array:
+        """Return the value from the mantissa of ``S(x * y)``."""
+        xp = array_namespace(between)
+        log_x, log_y = (side.half_log_scale + side.log_damping for side in (x, y))
+        # Subtracted on a common scale, so that two overflowing terms cannot give infinity minus infinity.
+        common = xp.maximum(xp.max(log_x), xp.max(log_y)) if math.prod(between.shape) else 0.0
+        of_x, of_y = xp.exp(log_x - common), xp.exp(log_y - common)
+        difference = x.diagonal * of_x**2 + y.diagonal * of_y**2 - 2 * between * (of_x * of_y)
+        positive = difference > 0
+        unit = xp.where(positive, xp.exp(2 * common * xp.ones_like(difference)), xp.zeros_like(difference))
+        return xp.where(positive, difference, xp.zeros_like(difference)) * unit
+
+    @staticmethod
+    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
+        """Return upstream times the derivatives."""
+        xp = array_namespace(value)
+        upstream = xp.where(value > 0, upstream, xp.zeros_like(upstream))
+        of_x, of_y = (xp.exp(side.half_log_scale + side.log_damping) for side in (x, y))
+        kernel_x, kernel_y = x.diagonal * of_x**2, y.diagonal * of_y**2
+        twice_between = kernel_x + kernel_y - value
+        return Derivatives(
+            -2 * upstream * (of_x * of_y),
+            (upstream * of_x**2, upstream * of_y**2),
+            (upstream * (2 * kernel_x - twice_between), upstream * (2 * kernel_y - twice_between)),
+        )
 
 
 def squared_exponential_profile(squared_distance: Array, scale: Array | float) -> Array:
@@ -102,10 +97,10 @@ class TwoLayerKernel:
         """Evaluate at points x and y, each (..., d), whose leading shapes broadcast."""
         x, y = check_points((x, y), self.kernel.dimension)
         base, evaluator = undamped(self.kernel, x.shape[-1])
-        return _PROFILES[self.profile](feature_distance(base, evaluator, x, y, elementwise=True), self.scale)
+        return _PROFILES[self.profile](evaluate(FeatureDistance(), base, evaluator, x, y, elementwise=True), self.scale)
 
     def gram(self, X: Array, Y: Array | None = None) -> Array:
         """Return the Gram matrix, (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.kernel.dimension)
         base, evaluator = undamped(self.kernel, X.shape[-1])
-        return _PROFILES[self.profile](feature_distance(base, evaluator, X, Y), self.scale)
+        return _PROFILES[self.profile](evaluate(FeatureDistance(), base, evaluator, X, Y), self.scale)

@@ -10,8 +10,8 @@ import torch
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 
 from mkbo_plugins.botorch import PretrainedKernel
-from mkbo_plugins.botorch.differentiable import DifferentiableEvaluator
-from mkbo_plugins.core.covariance import FixedCovariance
+from mkbo_plugins.botorch.differentiable import part
+from mkbo_plugins.core.covariance import PARTS, FixedCovariance
 from mkbo_plugins.errors import ArtefactError, KernelError
 from tests.botorch.conftest import PRETRAINED_FORMS, four_coordinates
 from tests.botorch.kernel_property_test_case import KernelPropertyTestCase
@@ -218,16 +218,21 @@ def test_arguments_without_meaning_are_refused():
         PretrainedKernel(four_coordinates(), "transfr", stock_dims=1)
 
 
-def test_half_cost_sum_is_left_where_a_gradient_is_wanted():
-    evaluator = DifferentiableEvaluator(four_coordinates().fixed.kernel.evaluator)
-
-    def total(x):
-        result = evaluator.symmetric(x)
-        return result.mantissa * result.log_scale.exp()
-
-    x = make_points(3, stock_dims=0)
-    assert torch.autograd.gradcheck(total, (x.clone().requires_grad_(),))
-    assert torch.equal(total(x), total(x).mT)
+@pytest.mark.parametrize("elementwise", [False, True])
+@pytest.mark.parametrize("name", PARTS)
+def test_gradients_of_parts(name, elementwise):
+    fixed = four_coordinates().fixed
+    x, y = make_points(3, stock_dims=0), make_points(3, seed=1, stock_dims=0)
+    x, y = x[:, :4].clone().requires_grad_(), y[:, :4].clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, b: part(fixed, name, a, b, elementwise=elementwise), (x, y))
+    assert torch.autograd.gradcheck(lambda a: part(fixed, name, a, None, elementwise=elementwise), (x,))
+    batch = torch.stack([x.detach(), y.detach() * 0.5])
+    shared = y.detach().expand(2, 3, 4)
+    for second in (shared, batch.flip(0)):
+        left, right = batch.clone().requires_grad_(), second.clone().requires_grad_()
+        assert torch.autograd.gradcheck(lambda a, b: part(fixed, name, a, b, elementwise=elementwise), (left, right))
+        right = second.clone()
+        assert torch.autograd.gradcheck(lambda a, b: part(fixed, name, a, b, elementwise=elementwise), (left, right))
 
 
 def test_is_not_stationary():

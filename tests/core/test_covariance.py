@@ -1,12 +1,14 @@
 """The fixed parts of a pre-trained covariance."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from mkbo_plugins.core import SquaredExponential, TwoLayerKernel, WeightedPoints, normalise, reweight
 from mkbo_plugins.core.covariance import PARTS, FixedCovariance
 from mkbo_plugins.core.decision import DecisionFunction
-from tests.core.helpers import make_table, smallest_eigenvalue
+from tests.core.helpers import make_table, numeric_gradient, smallest_eigenvalue
 
 RNG = np.random.default_rng(0)
 TABLE = make_table(2, RNG)
@@ -64,12 +66,35 @@ def test_torch_gives_the_same_values(name, fixed):
     np.testing.assert_allclose(theirs.numpy(), fixed.part(name, X, Y), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["reweighted", "normalised", "feature_distance"])
-def test_parts_use_the_evaluator_they_are_given(name, fixed):
-    other = reweight(fixed.decision.kernel, TABLE[0], 3 * TABLE[1]).evaluator
-    factor = 1 if name == "normalised" else 9
-    tripled = fixed.part(name, X, Y, evaluator=other)
-    np.testing.assert_allclose(tripled, factor * fixed.part(name, X, Y), rtol=1e-10, atol=1e-12)
+@pytest.mark.parametrize("choice", ["features", "pairs", "extended"])
+@pytest.mark.parametrize("name", PARTS)
+def test_every_way_to_evaluate_gives_the_same_values_and_gradients(name, choice, fixed):
+    other = replace(fixed, choice=choice)
+    upstream = np.random.default_rng(1).normal(size=(5, 4))
+    values = [cov.part(name, X, Y) for cov in (fixed, other)]
+    np.testing.assert_allclose(*values, rtol=0, atol=1e-9)
+    pulled = [cov.pull_part(name, X, Y, values[0], upstream) for cov in (fixed, other)]
+    for ours, theirs in zip(*pulled, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("choice", ["features", "pairs", "extended"])
+@pytest.mark.parametrize("elementwise", [False, True])
+@pytest.mark.parametrize("name", PARTS)
+def test_gradients_are_those_of_the_values(name, elementwise, choice, fixed):
+    cov = replace(fixed, choice=choice)
+    right = Y[:4]
+    left = X[:4]
+    left[0, 0] = 0.0
+    upstream = np.random.default_rng(2).normal(size=(4,) if elementwise else (4, 4))
+
+    def total(a, b):
+        return float((upstream * cov.part(name, a, b, elementwise=elementwise)).sum())
+
+    value = cov.part(name, left, right, elementwise=elementwise)
+    of_x, of_y = cov.pull_part(name, left, right, value, upstream, elementwise=elementwise)
+    np.testing.assert_allclose(of_x, numeric_gradient(lambda a: total(a, right), left), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(of_y, numeric_gradient(lambda b: total(left, b), right), rtol=1e-5, atol=1e-6)
 
 
 def test_an_unknown_part_is_refused(fixed):

@@ -8,16 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mkbo_plugins.core import Exponential, Linear, Polynomial, SquaredExponential, TaylorSeries, reweight
+from mkbo_plugins.core import (
+    Exponential,
+    Linear,
+    Polynomial,
+    SquaredExponential,
+    TaylorSeries,
+    WeightedPoints,
+    reweight,
+)
 from mkbo_plugins.core.features import (
     feature_weights,
     log_tau_squared,
     monomial_exponents,
     monomials,
-    parameter_shares,
 )
+from mkbo_plugins.core.gram import evaluate
 from mkbo_plugins.core.reweighting import undamped
-from mkbo_plugins.core.two_layer import feature_distance
+from mkbo_plugins.core.shares import parameter_shares
+from mkbo_plugins.core.two_layer import FeatureDistance
 from tests.core.helpers import dimensions, few, kernels, make_kernel, make_reweighted, make_table, seeds, weights_of
 
 
@@ -71,7 +80,7 @@ def test_squared_feature_weights_sum_to_the_norm_of_the_machine(family, dimensio
     rng = np.random.default_rng(seed)
     base = make_kernel(family, dimension, rng, weighted=weighted)
     support, alpha = make_table(dimension, rng)
-    w = feature_weights(reweight(base, support, alpha), monomial_exponents(dimension, 24))
+    w = feature_weights(base, (WeightedPoints(support, alpha),), monomial_exponents(dimension, 24)).value
     size = np.abs(alpha) @ base.gram(np.abs(support)) @ np.abs(alpha)
     assert (w**2).sum() == pytest.approx(alpha @ base.gram(support) @ alpha, abs=1e-11 * size)
 
@@ -85,9 +94,9 @@ def test_features_of_the_machine_are_its_decision_function(family, dimension, se
     X = rng.uniform(-0.9, 0.9, (4, dimension))
     exponents = monomial_exponents(dimension, 24)
     tau = np.exp(log_tau_squared(base, exponents) / 2)
-    g = (monomials(X, exponents) @ (tau * feature_weights(reweight(base, support, alpha), exponents))) * np.exp(
-        base.log_damping(X)
-    )
+    g = (
+        monomials(X, exponents) @ (tau * feature_weights(base, (WeightedPoints(support, alpha),), exponents).value)
+    ) * np.exp(base.log_damping(X))
     np.testing.assert_allclose(g, base.gram(X, support) @ alpha, rtol=0, atol=1e-10)
 
 
@@ -114,8 +123,12 @@ def test_total_variance_is_the_mean_feature_distance(family, seed):
     kernel = make_reweighted(family, 2, rng)
     X = rng.uniform(-1, 1, (12, 2))
     exponents = monomial_exponents(2, 24)
-    values = feature_weights(kernel, exponents) * monomials(X, exponents) * np.exp(kernel.base.log_damping(X))[:, None]
-    distances = feature_distance(*undamped(kernel, 2), X)
+    values = (
+        feature_weights(kernel.base, kernel.tables, exponents).value
+        * monomials(X, exponents)
+        * np.exp(kernel.base.log_damping(X))[:, None]
+    )
+    distances = evaluate(FeatureDistance(), *undamped(kernel, 2), X)
     assert values.var(axis=0).sum() == pytest.approx(distances.mean() / 2, rel=1e-9)
 
 

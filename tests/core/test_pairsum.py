@@ -1,4 +1,4 @@
-"""The pair sum against a double loop, its gradients, its blocks and its rounding bound."""
+"""The pair sums against a double loop, their gradients, blocks, precision and error estimates."""
 
 import math
 import pickle
@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mkbo_plugins.core import Exponential, Linear, Polynomial, SquaredExponential, pairsum, reweight
+from mkbo_plugins.core import Exponential, Polynomial, SquaredExponential, pairsum, reweight
+from mkbo_plugins.core.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
 from tests.core.helpers import (
     FAMILIES,
     dimensions,
@@ -22,9 +23,22 @@ from tests.core.helpers import (
     weights_of,
 )
 
+PRECISE = [CompensatedPairSum, ExtendedPairSum]
+
 
 def value(total):
     return total.mantissa * np.exp(total.log_scale)
+
+
+def pairs_of(kernel, form=PairSum):
+    return compose(kernel.base, kernel.tables, kernel.dimension, form)
+
+
+def gram(form, X, Y=None):
+    """Return S(x * y) between points as numbers, from mantissas and scales."""
+    P = form.prepare(X)
+    Q = P if Y is None else form.prepare(Y)
+    return form.between(P, Q) * np.exp(P.half_log_scale[:, None] + Q.half_log_scale[None, :])
 
 
 def double_loop(kernel, u):
@@ -47,67 +61,64 @@ def test_equals_the_double_loop(family, dimension, weighted, seed):
     kernel = make_reweighted(family, dimension, rng, weighted=weighted, rows=7)
     u = rng.uniform(-1, 1, dimension)
     expected, absolute = double_loop(kernel, u)
-    assert abs(float(value(kernel.evaluator.pointwise(u))) - expected) <= 1e-14 * absolute
+    assert abs(float(value(pairs_of(kernel).pointwise(u))) - expected) <= 1e-14 * absolute
 
 
 @few
 @given(kernels, dimensions, seeds)
-def test_pairwise_and_symmetric_are_pointwise_at_products(family, dimension, seed):
+def test_everything_is_pointwise_at_products(family, dimension, seed):
     rng = np.random.default_rng(seed)
-    evaluator = make_reweighted(family, dimension, rng).evaluator
+    form = pairs_of(make_reweighted(family, dimension, rng))
     X, Y = rng.uniform(-1, 1, (4, dimension)), rng.uniform(-1, 1, (3, dimension))
-    direct = value(evaluator.pointwise(X[:, None, :] * Y))
-    np.testing.assert_allclose(value(evaluator.pairwise(X, Y)), direct, rtol=1e-13, atol=1e-14)
-    symmetric = value(evaluator.symmetric(X))
+    direct = value(form.pointwise(X[:, None, :] * Y))
+    np.testing.assert_allclose(gram(form, X, Y), direct, rtol=1e-12, atol=1e-13)
+    symmetric = gram(form, X)
     np.testing.assert_array_equal(symmetric, symmetric.T)
-    np.testing.assert_allclose(symmetric, value(evaluator.pairwise(X, X)), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(symmetric, gram(form, X, X.copy()), rtol=1e-12, atol=1e-13)
+    P = form.prepare(X)
+    np.testing.assert_allclose(P.diagonal * np.exp(2 * P.half_log_scale), np.diag(symmetric), rtol=1e-12, atol=1e-13)
+    P, Q = form.prepare(X[:3]), form.prepare(Y)
+    rowwise = form.rowwise(P, Q) * np.exp(P.half_log_scale + Q.half_log_scale)
+    np.testing.assert_allclose(rowwise, np.diag(direct[:3]), rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_batches_of_points(family):
+@pytest.mark.parametrize("form", [PairSum, *PRECISE])
+@pytest.mark.parametrize("family", ["exponential", "squared_exponential"])
+def test_batches_of_points(family, form):
     rng = np.random.default_rng(0)
-    evaluator = make_reweighted(family, 2, rng).evaluator
-    X, Y = rng.uniform(-1, 1, (2, 4, 2)), rng.uniform(-1, 1, (3, 2))
-    separate = np.stack([value(evaluator.pairwise(x, Y)) for x in X])
-    np.testing.assert_allclose(value(evaluator.pairwise(X, Y)), separate, rtol=1e-12, atol=1e-13)
-    symmetric = np.stack([value(evaluator.symmetric(x)) for x in X])
-    np.testing.assert_allclose(value(evaluator.symmetric(X)), symmetric, rtol=1e-12, atol=1e-13)
+    pairs = pairs_of(make_reweighted(family, 2, rng), form)
+    X, Y = rng.uniform(-1, 1, (2, 4, 2)), rng.uniform(-1, 1, (2, 3, 2))
+    together = pairs.between(pairs.prepare(X), pairs.prepare(Y))
+    separate = np.stack([pairs.between(pairs.prepare(x), pairs.prepare(y)) for x, y in zip(X, Y, strict=True)])
+    np.testing.assert_allclose(together, separate, rtol=1e-12, atol=1e-14)
 
 
 @few
 @given(kernels, dimensions, st.booleans(), seeds)
-def test_pointwise_gradient(family, dimension, weighted, seed):
+def test_gradients(family, dimension, weighted, seed):
     rng = np.random.default_rng(seed)
-    evaluator = make_reweighted(family, dimension, rng, weighted=weighted).evaluator
-    U = rng.uniform(-1, 1, (3, dimension))
-    log_scale = rng.normal(size=3)
-    gradient = evaluator.pointwise_gradient(U, log_scale)
-    for u, scale, row in zip(U, log_scale, gradient, strict=True):
-        numeric = numeric_gradient(lambda point: float(value(evaluator.pointwise(point))), u)
-        np.testing.assert_allclose(row, np.exp(-scale) * numeric, rtol=1e-6, atol=1e-7)
-
-
-@few
-@given(kernels, dimensions, st.booleans(), seeds)
-def test_pairwise_gradient(family, dimension, weighted, seed):
-    rng = np.random.default_rng(seed)
-    evaluator = make_reweighted(family, dimension, rng, weighted=weighted).evaluator
+    form = pairs_of(make_reweighted(family, dimension, rng, weighted=weighted))
     X, Y = rng.uniform(-1, 1, (3, dimension)), rng.uniform(-1, 1, (4, dimension))
-    log_scale, upstream = rng.normal(size=(3, 4)), rng.normal(size=(3, 4))
-
-    def pulled(left, right):
-        return float((upstream * np.exp(-log_scale) * value(evaluator.pairwise(left, right))).sum())
-
-    of_x, of_y = evaluator.pairwise_gradient(X, Y, log_scale, upstream)
-    np.testing.assert_allclose(of_x, numeric_gradient(lambda x: pulled(x, Y), X), rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(of_y, numeric_gradient(lambda y: pulled(X, y), Y), rtol=1e-6, atol=1e-6)
+    upstream = rng.normal(size=(3, 4))
+    P, Q = form.prepare(X), form.prepare(Y)
+    weight = upstream * np.exp(-P.half_log_scale[:, None] - Q.half_log_scale[None, :])
+    of_x, of_y = form.pull_between(P, Q, upstream)
+    np.testing.assert_allclose(
+        of_x, numeric_gradient(lambda x: float((weight * gram(form, x, Y)).sum()), X), rtol=1e-6, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        of_y, numeric_gradient(lambda y: float((weight * gram(form, X, y)).sum()), Y), rtol=1e-6, atol=1e-6
+    )
+    of_diagonal = form.pull_diagonal(P, upstream[:, 0])
+    weight = upstream[:, 0] * np.exp(-2 * P.half_log_scale)
+    expected = numeric_gradient(lambda x: float((weight * value(form.pointwise(x * x))).sum()), X)
+    np.testing.assert_allclose(of_diagonal, expected, rtol=1e-6, atol=1e-6)
 
 
 def everything(kernel, X, Y):
-    evaluator = kernel.evaluator
-    between = evaluator.pairwise(X, Y)
-    of_x, of_y = evaluator.pairwise_gradient(X, Y, between.log_scale, np.ones(between.mantissa.shape))
-    results = [value(between), value(evaluator.symmetric(X)), value(evaluator.pointwise(X)), of_x, of_y]
+    form = pairs_of(kernel)
+    P, Q = form.prepare(X), form.prepare(Y)
+    results = [gram(form, X, Y), gram(form, X), P.error, *form.pull_between(P, Q, np.ones((len(X), len(Y))))]
     return np.concatenate([np.ravel(result) for result in results])
 
 
@@ -123,18 +134,6 @@ def test_block_sizes_do_not_matter(family, block, largest, monkeypatch):
     np.testing.assert_allclose(everything(reweight(FAMILIES[family](), *table), X, Y), whole, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.parametrize("family", [Exponential, SquaredExponential])
-@pytest.mark.parametrize("order", [1, -1])
-def test_blocks_on_different_scales_add_up(family, order):
-    rng = np.random.default_rng(10)
-    support, alpha = make_table(2, rng, rows=90)
-    largest_last = np.argsort(np.abs(support).sum(axis=1))[::order]
-    kernel = reweight(family(sigma=0.05), support[largest_last], alpha)
-    for u in (np.array([0.9, 0.8]), np.array([-0.6, 0.7])):
-        expected, absolute = double_loop(kernel, u)
-        assert abs(float(value(kernel.evaluator.pointwise(u))) - expected) <= 1e-12 * absolute
-
-
 def peak_bytes(call):
     tracemalloc.start()
     call()
@@ -146,74 +145,56 @@ def peak_bytes(call):
 def test_memory_does_not_hold_points_times_pairs():
     rng = np.random.default_rng(2)
     n, rows = 60, 80
-    kernel = reweight(SquaredExponential(), *make_table(2, rng, rows))
+    form = pairs_of(reweight(SquaredExponential(), *make_table(2, rng, rows)))
     X, Y = rng.uniform(-1, 1, (n, 2)), rng.uniform(-1, 1, (n, 2))
-    log_scale = np.zeros((n, n))
+    P, Q = form.prepare(X), form.prepare(Y)
     for call in (
-        lambda: kernel.evaluator.pairwise(X, Y),
-        lambda: kernel.evaluator.symmetric(X),
-        lambda: kernel.evaluator.pairwise_gradient(X, Y, log_scale, log_scale),
+        lambda: form.between(P, Q),
+        lambda: form.between(P, P),
+        lambda: form.pull_between(P, Q, np.ones((n, n))),
     ):
         assert peak_bytes(call) < n * n * rows**2 * 8 / 10
-
-
-def test_memory_of_many_products_is_bounded(monkeypatch):
-    monkeypatch.setattr(pairsum, "MAX_ENTRIES", 1 << 12)
-    rng = np.random.default_rng(3)
-    n, dimension = 120, 12
-    kernel = reweight(Linear(), *make_table(dimension, rng, rows=2))
-    X = rng.uniform(-1, 1, (n, dimension))
-    assert peak_bytes(lambda: kernel.evaluator.pairwise(X, X)) < n * n * dimension * 8
 
 
 def test_memory_of_many_pairs_is_bounded(monkeypatch):
     monkeypatch.setattr(pairsum, "MAX_ENTRIES", 1 << 12)
     rows = 600
-    kernel = reweight(SquaredExponential(), *make_table(2, np.random.default_rng(11), rows))
-    u = np.array([0.3, 0.4])
-    assert peak_bytes(lambda: kernel.evaluator.pointwise(u)) < rows**2 / 2 * 8
+    form = pairs_of(reweight(SquaredExponential(), *make_table(2, np.random.default_rng(11), rows)))
+    assert peak_bytes(lambda: form.pointwise(np.array([0.3, 0.4]))) < rows**2 / 2 * 8
 
 
-def exact(kernel, u, log_scale):
-    """Evaluate S(u) exp(-log_scale) in extended precision, every term from the original numbers."""
-    (table,) = kernel.tables
-    z, alpha, sigma = table.points.astype(np.longdouble), table.alpha.astype(np.longdouble), kernel.base.sigma
-    rate = np.longdouble(kernel.base.damping_rate)
-    exponent = ((z * u.astype(np.longdouble)) @ z.T) / np.longdouble(sigma)
-    squared = rate * (z**2).sum(axis=1)
-    exponent = exponent - squared[:, None] - squared[None, :] - np.longdouble(log_scale)
-    return float((np.exp(exponent) * alpha[:, None] * alpha[None, :]).sum())
-
-
-@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision on this platform")
+@pytest.mark.parametrize("form", PRECISE)
+@pytest.mark.parametrize("sigma", [1.0, 1e-2])
 @pytest.mark.parametrize("family", [Exponential, SquaredExponential])
-@pytest.mark.parametrize("sigma", [1.0, 1e-2, 1e-4])
-@pytest.mark.parametrize("place", ["inside", "corner"])
-def test_rounding_stays_below_its_bound(family, sigma, place):
+def test_more_precise_sums_agree_within_their_errors(family, sigma, form):
     rng = np.random.default_rng(4)
-    for _ in range(20):
-        kernel = reweight(family(sigma=sigma), *make_table(2, rng))
-        u = rng.uniform(-1, 1, 2) if place == "inside" else rng.uniform(0.99, 1.01, 2)
-        total = kernel.evaluator.pointwise(u)
-        error = abs(float(total.mantissa) - exact(kernel, u, float(total.log_scale)))
-        assert error <= float(total.rounding_bound())
+    kernel = reweight(family(sigma=sigma, weights=(0.7, 1.3)), *make_table(2, rng, 30))
+    X = rng.uniform(-2, 2, (8, 2))
+    plain, precise, best = (pairs_of(kernel, kind) for kind in (PairSum, form, ExtendedPairSum))
+    P, Q, R = plain.prepare(X), precise.prepare(X), best.prepare(X)
+    for prepared, other in ((P, plain), (Q, precise)):
+        error = np.abs(other.between(prepared, prepared) - best.between(R, R))
+        assert (error <= np.sqrt(np.multiply.outer(prepared.error, prepared.error))).all()
+    assert (Q.error <= P.error).all()
 
 
-def test_rounding_bound_is_no_excuse():
-    kernel = make_reweighted("squared_exponential", 2, np.random.default_rng(5))
-    total = kernel.evaluator.pointwise(np.array([0.3, 0.2]))
-    assert float(total.rounding_bound()) < 1e-12 * float(total.mantissa)
+def test_error_estimate_is_no_excuse():
+    form = pairs_of(make_reweighted("squared_exponential", 2, np.random.default_rng(5)))
+    total = form.pointwise(np.array([0.3, 0.2]))
+    assert float(total.error) < 1e-12 * float(total.mantissa)
 
 
-@pytest.mark.parametrize("u", [np.zeros(2), np.array([2500.0, 2500.0]), np.array([-2500.0, 0.0])])
+@pytest.mark.parametrize("form", [PairSum, *PRECISE])
+@pytest.mark.parametrize("x", [np.zeros(2), np.array([50.0, 50.0]), np.array([-50.0, 0.0])])
 @pytest.mark.parametrize("family", [Exponential, SquaredExponential])
-def test_mantissa_neither_overflows_nor_vanishes(family, u):
-    kernel = reweight(family(sigma=1e-3), *make_table(2, np.random.default_rng(6)))
+def test_mantissa_neither_overflows_nor_vanishes(family, x, form):
+    pairs = pairs_of(reweight(family(sigma=1e-3), *make_table(2, np.random.default_rng(6))), form)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
-        total = kernel.evaluator.pointwise(u)
-        gradient = kernel.evaluator.pointwise_gradient(u, total.log_scale)
-    assert 1e-3 < float(total.absolute) < np.inf
-    assert np.isfinite(float(total.mantissa))
+        P = pairs.prepare(x[None, :])
+        gradient = pairs.pull_diagonal(P, np.ones(1))
+    assert np.isfinite(P.diagonal).all()
+    assert (P.error > 0).all()
+    assert (P.error < 1e-6).all()
     assert np.isfinite(gradient).all()
 
 
@@ -226,31 +207,32 @@ def test_no_points_give_empty_results():
     assert kernel(nothing, nothing).shape == (0,)
 
 
-def test_pickles_leave_out_cached_blocks():
-    evaluator = reweight(SquaredExponential(), *make_table(2, np.random.default_rng(8), rows=100)).evaluator
+@pytest.mark.parametrize("form", [PairSum, *PRECISE])
+def test_pickles_leave_out_cached_blocks(form):
+    pairs = pairs_of(reweight(SquaredExponential(), *make_table(2, np.random.default_rng(8), rows=100)), form)
     u = np.array([0.3, 0.4])
-    before = len(pickle.dumps(evaluator))
-    expected = evaluator.pointwise(u)
-    assert len(pickle.dumps(evaluator)) == before
-    again = pickle.loads(pickle.dumps(evaluator)).pointwise(u)
+    before = len(pickle.dumps(pairs))
+    expected = pairs.pointwise(u)
+    assert len(pickle.dumps(pairs)) == before
+    again = pickle.loads(pickle.dumps(pairs)).pointwise(u)
     np.testing.assert_array_equal(np.array(again), np.array(expected))
 
 
+@pytest.mark.parametrize("form", [PairSum, *PRECISE])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_torch_gives_the_same_values(family):
+def test_torch_gives_the_same_values(family, form):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(9)
-    evaluator = make_reweighted(family, 2, rng).evaluator
+    kernel = make_reweighted(family, 2, rng)
+    if kernel.base.exponent_rate is None and form is not PairSum:
+        pytest.skip("only exponential series have exponents")
+    pairs = pairs_of(kernel, form)
     X, Y = rng.uniform(-1, 1, (4, 2)), rng.uniform(-1, 1, (3, 2))
-    left, right = torch.from_numpy(X), torch.from_numpy(Y)
-    for ours, theirs in (
-        (evaluator.pairwise(X, Y), evaluator.pairwise(left, right)),
-        (evaluator.symmetric(X), evaluator.symmetric(left)),
-    ):
-        for a, b in zip(ours, theirs, strict=True):
-            np.testing.assert_allclose(b.numpy(), a, rtol=1e-13, atol=1e-14)
-    scale = np.zeros((4, 3))
-    ours = evaluator.pairwise_gradient(X, Y, scale, scale + 1)
-    theirs = evaluator.pairwise_gradient(left, right, torch.from_numpy(scale), torch.from_numpy(scale + 1))
+    P, Q = pairs.prepare(X), pairs.prepare(Y)
+    R, S = pairs.prepare(torch.from_numpy(X)), pairs.prepare(torch.from_numpy(Y))
+    np.testing.assert_allclose(pairs.between(R, S).numpy(), pairs.between(P, Q), rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(R.error.numpy(), P.error, rtol=1e-10)
+    upstream = np.ones((4, 3))
+    ours, theirs = pairs.pull_between(P, Q, upstream), pairs.pull_between(R, S, torch.from_numpy(upstream))
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(b.numpy(), a, rtol=1e-12, atol=1e-13)

@@ -1,0 +1,247 @@
+"""Choice between the ways to evaluate a re-weighted kernel, by cost and by certified error.
+
+Explicit features are exact to their certificate inside a box around the frame and give positive semi-definite Gram
+matrices by construction; the pair sum works anywhere, in double precision where its error estimate allows, else in
+double-double arithmetic.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.features import feature_weights
+from mkbo_plugins.core.featuresum import PRODUCT_COST, FeatureSum
+from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.points import WeightedPoints
+from mkbo_plugins.core.prepared import Prepared, ScaledSum, SumForm
+from mkbo_plugins.core.truncation import truncate
+from mkbo_plugins.errors import KernelError
+
+Choice = Literal["auto", "features", "pairs", "extended"]
+CHOICES: tuple[Choice, ...] = ("auto", "features", "pairs", "extended")
+
+RADII = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+"""Half-widths of the boxes, in half-widths of the frame, for which features are looked for."""
+
+COMPENSATED_COST, EXTENDED_COST = 3.0, 80.0
+"""Time of the more precise pair sums, in units of the plain one."""
+
+FARTHEST = 1e70
+"""Coordinates from which on even exponents overflow."""
+
+LOG_LARGEST = 300.0
+"""Logarithm of the largest monomial, whose square is still a number."""
+
+MAX_MONOMIALS = 300_000
+"""Number of features that is never exceeded; 2.4 MB for each point."""
+
+PAIR_SHARE = 0.5
+"""Error allowed to the pair sum in units of the tolerance: unlike features left out, its rounding can make a Gram
+matrix indefinite."""
+
+KEPT_POINTS = 4
+"""Sets of points that are kept ready, such as the training inputs of a model."""
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedEvaluator:
+    """Evaluator of the undamped values S(u) of a re-weighted kernel that keeps its error below a tolerance.
+
+    Parameters
+    ----------
+    base
+        The free kernel.
+    tables
+        The weighted points of each re-weighting; none for the free kernel itself.
+    dimension
+        Number of coordinates of a point.
+    choice
+        ``"auto"``: the cheapest way that meets the tolerance; or always ``"features"``, ``"pairs"`` or ``"extended"``
+        (the pair sum in double-double arithmetic).
+    tolerance
+        Largest error of an entry, relative to the root of the product of both diagonals.
+
+    Raises
+    ------
+    KernelError
+        If an argument is not as described.
+    """
+
+    base: FreeKernel
+    tables: tuple[WeightedPoints, ...]
+    dimension: int
+    choice: Choice = "auto"
+    tolerance: float = 1e-10
+    _sets: dict[float, FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
+    _ready: list[tuple[Any, Prepared]] = field(default_factory=list, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.choice not in CHOICES:
+            raise KernelError(f"choice must be one of {list(CHOICES)}, got {self.choice!r}")
+        if not 1e-14 <= self.tolerance <= 1e-2:
+            raise KernelError(f"tolerance must lie between 1e-14 and 1e-2, got {self.tolerance!r}")
+        if self.choice == "extended" and self.base.exponent_rate is None:
+            raise KernelError("extended precision is there for exponential series; others have few enough features")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be computed again."""
+        return {
+            **{name: getattr(self, name) for name in ("base", "tables", "dimension", "choice", "tolerance")},
+            "_sets": {},
+            "_ready": [],
+        }
+
+    def prepare(self, X: Array, Y: Array | None = None) -> tuple[SumForm, Prepared, Prepared]:
+        """Return a way to evaluate S between two sets of points, and both sets made ready for it.
+
+        Parameters
+        ----------
+        X, Y
+            Points (..., n, d) and (..., n', d) of equal leading shapes, float64; None means Y is X, and gives the same
+            object twice.
+        """
+        best: tuple[float, tuple[SumForm, Prepared, Prepared]] | None = None
+        for form in self._candidates(X, X if Y is None else Y):
+            P = self._prepared(form, X)
+            Q = P if Y is None else self._prepared(form, Y)
+            error = max(P.worst_error(), Q.worst_error())
+            limit = self.tolerance * (1.0 if isinstance(form, FeatureSum) else PAIR_SHARE)
+            if error <= limit or self.choice != "auto":
+                return form, P, Q
+            if best is None or error < best[0]:
+                best = error, (form, P, Q)
+        assert best is not None
+        return best[1]
+
+    def pointwise(self, U: Array) -> ScaledSum:
+        """Return S at points U (..., d), each result (...), for kernels of any number of arguments."""
+        xp = array_namespace(U)
+        roots = xp.sqrt(xp.abs(U))
+        form, _, _ = self.prepare(roots if U.ndim > 1 else roots[None, :])
+        return form.pointwise(U)
+
+    def features(self, radius: float = 1.0) -> FeatureSum | None:
+        """Return the features of a box around the frame, or None where they would be too many."""
+        if radius not in self._sets:
+            self._sets[radius] = self._build(radius)
+        return self._sets[radius]
+
+    @cached_property
+    def pairs(self) -> PairSum:
+        """The pair sum in double precision."""
+        return compose(self.base, self.tables, self.dimension)
+
+    @cached_property
+    def extended(self) -> PairSum:
+        """The pair sum in double-double arithmetic."""
+        return compose(self.base, self.tables, self.dimension, ExtendedPairSum)
+
+    @cached_property
+    def compensated(self) -> PairSum:
+        """The pair sum with exponents beyond double precision."""
+        return compose(self.base, self.tables, self.dimension, CompensatedPairSum)
+
+    def describe(self) -> str:
+        """Return in words how points inside the frame are evaluated."""
+        features = self.features() if self.choice in ("auto", "features") else None
+        if features is not None:
+            return (
+                f"{len(features.monomials):,} explicit features up to degree {features.monomials.degree}, error at "
+                f"most {self.tolerance:g}; few or far points by {self.pairs.pairs:,} pairs of support vectors"
+            )
+        kind = " in double-double arithmetic" if self.choice == "extended" else ""
+        return (
+            f"{self.pairs.pairs:,} pairs of support vectors{kind}, error kept below {self.tolerance:g} where possible"
+        )
+
+    def _candidates(self, X: Array, Y: Array) -> list[SumForm]:
+        """Return the ways to try, the cheapest first."""
+        xp = array_namespace(X)
+        reach = max(float(xp.max(xp.abs(Z))) if math.prod(Z.shape) else 0.0 for Z in (X, Y))
+        radius = next((radius for radius in RADII if reach <= radius), None)
+        if self.base.exponent_rate is None:
+            # Nothing is left out of a finite series, so that its features hold everywhere until they overflow.
+            radius = RADII[0] if self.base.degree_limit * math.log(max(reach, 1.0)) < LOG_LARGEST else None
+        if self.choice == "pairs" or not reach < FARTHEST:
+            return [self.pairs]
+        if self.choice == "extended":
+            return [self.extended]
+        features = None if radius is None else self.features(radius)
+        if self.choice == "features":
+            if features is None:
+                raise KernelError(
+                    "features cannot be had for these points: they lie too far outside the frame, or would need more "
+                    f"than {MAX_MONOMIALS:,} features; use choice='auto'"
+                )
+            return [features]
+        fewer, more = sorted((math.prod(X.shape[:-1]), math.prod(Y.shape[:-1])))
+        entries = math.prod(X.shape[:-1]) * Y.shape[-2]
+        of_pairs = self.pairs.pairs * (entries + 3 * fewer)
+        costs: list[tuple[float, SumForm]] = []
+        if features is None or self._pairs_hold:
+            costs.append((of_pairs, self.pairs))
+        if self.base.exponent_rate is not None:
+            costs.append((COMPENSATED_COST * of_pairs, self.compensated))
+            costs.append((EXTENDED_COST * of_pairs, self.extended))
+        if features is not None:
+            costs.append((features.cost(fewer, more, entries), features))
+        return [form for _, form in sorted(costs, key=lambda cost: cost[0])]
+
+    @cached_property
+    def _pairs_hold(self) -> bool:
+        """Whether the plain pair sum meets the tolerance over a sample of the frame, so that it is worth a try."""
+        sample = np.random.default_rng(0).uniform(-1, 1, (32, self.dimension))
+        return self.pairs.prepare(sample).worst_error() <= PAIR_SHARE * self.tolerance
+
+    def _build(self, radius: float) -> FeatureSum | None:
+        pairs = math.prod(len(table.alpha) for table in self.tables) ** 2 / 2
+        limit = int(min(MAX_MONOMIALS, 2 * pairs / PRODUCT_COST)) if self.choice == "auto" else MAX_MONOMIALS
+        if not self.tables:
+            return None
+        # Coefficients near one, so that no square of a feature weight overflows.
+        powers = [int(np.frexp(np.abs(table.alpha).max())[1]) for table in self.tables]
+        tables = [
+            WeightedPoints(table.points, np.ldexp(table.alpha, -power))
+            for table, power in zip(self.tables, powers, strict=True)
+        ]
+        tolerance = 0.0 if self.base.exponent_rate is None else self.tolerance
+        found = truncate(self.base, tables, radius, tolerance, limit)
+        if found is None:
+            return None
+        monomials, weights, charges = found
+        rounding = 2 * np.abs(weights.value) * weights.error + weights.error**2
+        if self._cancels(found.weights.value, rounding, monomials.float_exponents, radius):
+            weights = feature_weights(self.base, tables, monomials.exponents, extended=True)
+            rounding = 2 * np.abs(weights.value) * weights.error + weights.error**2
+        unit = float(np.abs(weights.value).max()) or 1.0
+        log_unit = math.log(unit) + sum(powers) * math.log(2)
+        return FeatureSum(monomials, weights.value / unit, rounding / unit**2, charges / unit**2, log_unit, radius)
+
+    def _cancels(self, weights: np.ndarray, rounding: np.ndarray, exponents: np.ndarray, radius: float) -> bool:
+        """Return whether rounding of the weights matters somewhere on a diagonal of the box."""
+        degrees = exponents.sum(axis=1)
+        shares = radius * np.geomspace(1e-3, 1.0, 13)
+        powers = np.exp(2 * degrees * np.log(shares)[:, None])
+        return bool((powers @ rounding > self.tolerance / 10 * (powers @ weights**2)).any())
+
+    def _prepared(self, form: SumForm, X: Array) -> Prepared:
+        """Return points made ready, from those kept where they are the same by value."""
+        if not isinstance(form, FeatureSum) or X.ndim != 2:
+            return form.prepare(X)
+        xp = array_namespace(X)
+        key = (id(form), X.shape, X.dtype, device(X), xp)
+        for position, (known, prepared) in enumerate(self._ready):
+            if known == key and bool(xp.all(prepared.points == X)):
+                self._ready.insert(0, self._ready.pop(position))
+                return prepared
+        prepared = form.prepare(xp.asarray(X, copy=True))
+        if prepared.values is not None:
+            self._ready.insert(0, (key, prepared))
+            del self._ready[KEPT_POINTS:]
+        return prepared

@@ -1,0 +1,97 @@
+"""Sets of monomials, evaluated together.
+
+``theta_k(x) = prod_j x_j^{k_j}`` for exponents k. Every monomial but the constant is one coordinate times another
+monomial of the set, its parent, so that a set costs one product per monomial and point.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from mkbo_plugins.core.arrays import Array, constant
+
+NEGLIGIBLE = 1e-140
+"""Coordinates closer to zero than this count as this: a monomial can then be divided by any of its coordinates, and
+the square of a value is still a number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Monomials:
+    """A set of monomials in order of degree, closed under parents.
+
+    Parameters
+    ----------
+    exponents
+        Exponents k, (M, d), the first of them zero.
+    parents
+        Index of each monomial's parent, (M,); the first one's is not used.
+    raised
+        Coordinate by which each monomial differs from its parent, (M,).
+    layers
+        Bounds of the runs of equal degree, from 0 to M.
+    """
+
+    exponents: np.ndarray
+    parents: np.ndarray
+    raised: np.ndarray
+    layers: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.exponents)
+
+    @cached_property
+    def float_exponents(self) -> np.ndarray:
+        """Exponents as numbers to calculate with, (M, d)."""
+        return self.exponents.astype(float)
+
+    @property
+    def degree(self) -> int:
+        """Highest degree."""
+        return int(self.exponents[-1].sum())
+
+    def evaluate(self, X: Array) -> Array:
+        """Return theta_k at points X (n, d), transposed, (M, n)."""
+        xp = array_namespace(X)
+        columns = xp.matrix_transpose(X)
+        values = xp.empty((len(self), X.shape[0]), dtype=X.dtype, device=device(X))
+        values[:1, :] = 1.0
+        parents, raised = (xp.asarray(index, device=device(X)) for index in (self.parents, self.raised))
+        for start, stop in pairwise(self.layers[1:]):
+            layer = xp.take(values, parents[start:stop], axis=0)
+            layer *= xp.take(columns, raised[start:stop], axis=0)
+            values[start:stop, :] = layer
+        return values
+
+    def pull(self, X: Array, values: Array, upstream: Array) -> Array:
+        """Pull a gradient with respect to the values (M, n) at X back to X, (n, d), which must be `nonzero`."""
+        xp = array_namespace(X)
+        of_logarithms = xp.matmul(constant(self.float_exponents.T, X), upstream * values)
+        return xp.matrix_transpose(of_logarithms) / X
+
+
+def nonzero(X: Array) -> Array:
+    """Return coordinates with those nearer to zero than `NEGLIGIBLE` moved there."""
+    xp = array_namespace(X)
+    return xp.where(xp.abs(X) < NEGLIGIBLE, xp.full_like(X, NEGLIGIBLE), X)
+
+
+def subset(monomials: Monomials, kept: np.ndarray) -> Monomials:
+    """Return the kept monomials, a mask (M,) that holds every parent of what it holds."""
+    position = np.cumsum(kept) - 1
+    degrees = monomials.exponents[kept].sum(axis=1)
+    return Monomials(
+        monomials.exponents[kept],
+        position[monomials.parents[kept]],
+        monomials.raised[kept],
+        layer_bounds(degrees),
+    )
+
+
+def layer_bounds(degrees: Sequence[int] | np.ndarray) -> tuple[int, ...]:
+    """Return the bounds of runs of equal degree."""
+    changes = np.flatnonzero(np.diff(degrees)) + 1
+    return (0, *(int(change) for change in changes), len(degrees))

@@ -1,0 +1,222 @@
+"""Explicit features with their certificate, and the choice between ways to evaluate."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mkbo_plugins.core import Exponential, SquaredExponential, evaluator, prepared, reweight
+from mkbo_plugins.core.evaluator import CertifiedEvaluator
+from mkbo_plugins.core.features import feature_weights, monomial_exponents
+from mkbo_plugins.core.monomials import Monomials, layer_bounds
+from mkbo_plugins.core.pairsum import ExtendedPairSum, compose
+from mkbo_plugins.core.truncation import truncate
+from mkbo_plugins.errors import KernelError
+from tests.core.helpers import FAMILIES, dimensions, few, kernels, make_reweighted, make_table, numeric_gradient, seeds
+
+
+def certified(kernel, **options):
+    return CertifiedEvaluator(kernel.base, kernel.tables, kernel.dimension, **options)
+
+
+def corners(dimension):
+    return np.array(list(itertools.product([-1.0, 0.0, 1e-3, 1.0], repeat=dimension)))
+
+
+@few
+@given(kernels, dimensions, st.booleans(), st.sampled_from([1e-4, 1e-8, 1e-12]), seeds)
+def test_what_is_left_out_stays_below_its_certificate(family, dimension, weighted, tolerance, seed):
+    """The certificate holds at every point of the box, relative to the diagonal there."""
+    kernel = make_reweighted(family, dimension, np.random.default_rng(seed), weighted=weighted)
+    found = truncate(kernel.base, kernel.tables, 1.0, tolerance, 100_000)
+    exponents = monomial_exponents(dimension, 40)
+    kept = {tuple(row) for row in found.monomials.exponents}
+    others = np.array([row for row in exponents if tuple(row) not in kept] or np.zeros((0, dimension), int))
+    X = corners(dimension)
+    dropped = np.zeros(len(X))
+    if len(others):
+        powers = np.prod((X**2)[:, None, :] ** others, axis=2)
+        dropped = powers @ feature_weights(kernel.base, kernel.tables, others).value ** 2
+    squares = found.monomials.evaluate(X) ** 2
+    certificate, diagonal = found.charges @ squares, found.weights.value**2 @ squares
+    assert (dropped <= certificate * (1 + 1e-9) + 1e-300).all()
+    assert (certificate <= tolerance * diagonal + 1e-300).all()
+
+
+@few
+@given(kernels, dimensions, st.integers(1, 2), st.sampled_from([1.0, 1.5, 3.0]), seeds)
+def test_features_agree_with_pairs(family, dimension, tables, reach, seed):
+    rng = np.random.default_rng(seed)
+    kernel = make_reweighted(family, dimension, rng, weighted=True)
+    for _ in range(tables - 1):
+        kernel = reweight(kernel, *make_table(dimension, rng, 3))
+    X, Y = reach * rng.uniform(-1, 1, (5, dimension)), reach * rng.uniform(-1, 1, (4, dimension))
+    values = []
+    for choice in ("features", "pairs"):
+        form, P, Q = certified(kernel, choice=choice).prepare(X, Y)
+        values.append(form.between(P, Q) * np.exp(P.half_log_scale[:, None] + Q.half_log_scale[None, :]))
+        total = form.pointwise(X[0])
+        values.append(total.mantissa * np.exp(total.log_scale))
+        scale = np.exp(P.half_log_scale.max() + Q.half_log_scale.max())
+    np.testing.assert_allclose(values[0], values[2], rtol=1e-9, atol=1e-9 * scale)
+    np.testing.assert_allclose(values[1], values[3], rtol=1e-9, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gradients_of_monomials(family):
+    rng = np.random.default_rng(0)
+    kernel = make_reweighted(family, 3, rng)
+    form, P, _ = certified(kernel, choice="features").prepare(rng.uniform(-1, 1, (4, 3)))
+    X = P.points.copy()
+    X[0, 1] = 0.0
+    P = form.prepare(X)
+    upstream = rng.normal(size=4)
+    expected = numeric_gradient(lambda x: float(form.prepare(x).diagonal @ upstream), X)
+    np.testing.assert_allclose(form.pull_diagonal(P, upstream), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_monomials_are_products_of_powers_and_closed_under_parents():
+    exponents = monomial_exponents(3, 4)
+    order = np.lexsort((*(-exponents.T), [np.max(np.flatnonzero(k), initial=0) for k in exponents], exponents.sum(1)))
+    exponents = exponents[order]
+    raised = np.array([np.max(np.flatnonzero(k), initial=0) for k in exponents])
+    known = {tuple(k): i for i, k in enumerate(exponents)}
+    parents = [0] + [known[tuple(k - np.eye(3, dtype=int)[j])] for k, j in zip(exponents[1:], raised[1:], strict=True)]
+    monomials = Monomials(exponents, np.array(parents), raised, layer_bounds(exponents.sum(axis=1)))
+    X = np.random.default_rng(1).normal(size=(5, 3))
+    X[0, 1] = 0
+    expected = [[np.prod(x**k) for x in X] for k in exponents]
+    np.testing.assert_allclose(monomials.evaluate(X), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("block", [1, 300, 1 << 12])
+@pytest.mark.parametrize("family", ["squared_exponential", "polynomial"])
+def test_blocks_of_features_do_not_matter(family, block, monkeypatch):
+    kernel = make_reweighted(family, 2, np.random.default_rng(2))
+    X, Y = np.random.default_rng(3).uniform(-1, 1, (2, 9, 2))
+    upstream = np.random.default_rng(4).normal(size=(9, 9))
+
+    def everything():
+        form, P, Q = certified(kernel, choice="features").prepare(X, Y)
+        batch = form.prepare(np.stack([X, Y]))
+        return [
+            form.between(P, Q),
+            form.between(P, P),
+            form.between(batch, batch),
+            *form.pull_between(P, Q, upstream),
+            form.pull_diagonal(P, upstream[0]),
+            P.error,
+            form.rowwise(P, Q),
+        ]
+
+    whole = everything()
+    monkeypatch.setattr("mkbo_plugins.core.featuresum.MAX_ENTRIES", block)
+    for a, b in zip(whole, everything(), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-14)
+
+
+def names(kernel, n, reach=1.0, **options):
+    X = reach * np.random.default_rng(5).uniform(-1, 1, (n, kernel.dimension))
+    form, _, _ = certified(kernel, **options).prepare(X, X[::-1].copy())
+    return form.name
+
+
+def test_the_cheaper_way_is_chosen():
+    smooth = reweight(SquaredExponential(sigma=3.0), *make_table(2, np.random.default_rng(6), 100))
+    rough = reweight(SquaredExponential(sigma=0.05), *make_table(6, np.random.default_rng(7), 12))
+    assert names(smooth, 200) == "features"
+    assert names(rough, 200) == "pairs"
+    assert names(smooth, 5, reach=30.0) != "features"
+
+
+def test_precision_is_raised_where_terms_cancel():
+    """A table of nearly equal points with opposite coefficients leaves no digits in double precision."""
+    z = np.array([[0.4, 0.1], [0.4 + 1e-7, 0.1]])
+    kernel = reweight(Exponential(sigma=0.02), z, [1.0, -1.0])
+    X = np.array([[9.0, -8.5], [8.7, 9.0]])
+    form, P, _ = certified(kernel).prepare(X)
+    assert form.name == "extended pairs"
+    best = compose(kernel.base, kernel.tables, 2, ExtendedPairSum)
+    R = best.prepare(X)
+    np.testing.assert_allclose(form.between(P, P), best.between(R, R), rtol=1e-12)
+    plain = certified(kernel, choice="pairs")
+    _, Q, _ = plain.prepare(X)
+    assert Q.worst_error() > 1e-10
+
+
+@pytest.mark.parametrize("choice", ["features", "pairs", "extended"])
+def test_a_choice_is_kept(choice):
+    kernel = make_reweighted("squared_exponential", 2, np.random.default_rng(8))
+    assert names(kernel, 30, choice=choice).startswith(choice)
+
+
+def test_features_that_cannot_be_had_are_refused():
+    kernel = reweight(SquaredExponential(sigma=1e-3), *make_table(4, np.random.default_rng(9), 20))
+    with pytest.raises(KernelError, match="more than"):
+        names(kernel, 5, choice="features")
+    kernel = make_reweighted("squared_exponential", 2, np.random.default_rng(9))
+    with pytest.raises(KernelError, match="too far outside"):
+        names(kernel, 5, reach=100.0, choice="features")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"choice": "fast"}, "choice"), ({"tolerance": 0.5}, "tolerance"), ({"tolerance": float("nan")}, "tolerance")],
+)
+def test_settings_are_checked(options, words):
+    kernel = make_reweighted("squared_exponential", 2, np.random.default_rng(10))
+    with pytest.raises(KernelError, match=words):
+        certified(kernel, **options)
+    polynomial = make_reweighted("polynomial", 2, np.random.default_rng(10))
+    with pytest.raises(KernelError, match="exponential"):
+        certified(polynomial, choice="extended")
+
+
+def test_a_smaller_tolerance_takes_more_features():
+    kernel = make_reweighted("squared_exponential", 3, np.random.default_rng(11))
+    sizes = [
+        len(certified(kernel, choice="features", tolerance=t).features().monomials) for t in (1e-4, 1e-7, 1e-10, 1e-13)
+    ]
+    assert sizes == sorted(set(sizes))
+
+
+def test_points_kept_ready_are_never_stale(monkeypatch):
+    kernel = reweight(SquaredExponential(sigma=2.0), *make_table(2, np.random.default_rng(12), 60))
+    chosen = certified(kernel, choice="features")
+    X = np.random.default_rng(13).uniform(-1, 1, (6, 2))
+    first = chosen.prepare(X)[1]
+    assert chosen.prepare(X.copy())[1] is first
+    X[2, 1] += 0.1
+    changed = chosen.prepare(X)[1]
+    np.testing.assert_array_equal(changed.diagonal, certified(kernel, choice="features").prepare(X)[1].diagonal)
+    for seed in range(evaluator.KEPT_POINTS + 3):
+        chosen.prepare(np.random.default_rng(seed).uniform(-1, 1, (3, 2)), X)
+        assert chosen.prepare(X)[1] is changed
+
+
+def test_pickles_leave_out_features():
+    kernel = make_reweighted("squared_exponential", 2, np.random.default_rng(14))
+    chosen = certified(kernel, tolerance=1e-8)
+    before = len(pickle.dumps(chosen))
+    chosen.prepare(np.random.default_rng(15).uniform(-1, 1, (40, 2)))
+    assert len(pickle.dumps(chosen)) == before
+    assert pickle.loads(pickle.dumps(chosen)).tolerance == 1e-8
+
+
+def test_a_description_says_how():
+    kernel = make_reweighted("squared_exponential", 2, np.random.default_rng(16))
+    assert "explicit features" in certified(kernel).describe()
+    assert "15 pairs" in certified(kernel, choice="pairs").describe()
+    assert "double-double" in certified(kernel, choice="extended").describe()
+
+
+def test_vanishing_points_do_not_count_as_errors():
+    kernel = reweight(Exponential(), [[0.5, 0.2], [-0.5, 0.1]], [1.0, -1.0])
+    form, P, _ = certified(kernel, choice="features").prepare(np.array([[0.0, 0.0], [0.3, 0.1]]))
+    assert P.vanishing.tolist() == [True, False]
+    assert P.worst_error() < 1e-10
+    assert prepared.VANISHING < 1e-200
+    assert form.name == "features"

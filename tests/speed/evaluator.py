@@ -1,0 +1,104 @@
+"""Time of normalised Gram matrices against the plain pair sum: ``python -m tests.speed.evaluator [FILE...]``.
+
+The baseline sums over all ordered pairs of support vectors in PyTorch, float64, two threads, in rows of bounded memory;
+it is timed on fewer rows and scaled. Files are saved covariances to time besides the synthetic cases.
+"""
+
+import sys
+import time
+
+import numpy as np
+import torch
+
+from mkbo_plugins import PretrainedCovariance
+from mkbo_plugins.core import SquaredExponential, reweight
+from mkbo_plugins.core.featuresum import FeatureSum
+from mkbo_plugins.core.gram import evaluate
+from mkbo_plugins.core.normalisation import Normalised
+from mkbo_plugins.core.reweighting import ReweightedKernel
+from mkbo_plugins.core.svr import fit_svr
+
+POINTS = 400
+TIMED_ROWS = 40
+BUDGET = 256e6
+SYNTHETIC = [(5, 3.0, 163), (5, 8.0, 163), (2, 0.36, 163), (2, 1.0, 163), (11, 0.1, 46), (5, 0.5, 163)]
+
+
+def seconds(function):
+    """Return the shortest of three times."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def baseline(kernel, X, Y):
+    """Return the undamped Gram matrix from all ordered pairs."""
+    (table,), base = kernel.tables, kernel.base
+    z = torch.tensor(table.points)
+    c = torch.tensor(table.alpha * np.exp(base.log_damping(table.points)))
+    weights = torch.tensor(np.ones(z.shape[1]) if base.weights is None else np.array(base.weights)) / base.sigma
+    pairs = (z[:, None] * z * weights).reshape(-1, z.shape[1]).T.contiguous()
+    coefficients = torch.outer(c, c).ravel()
+    products = (X[:, None] * Y).reshape(-1, X.shape[1])
+    step = max(1, int(BUDGET / 16 / len(coefficients)))
+    parts = [torch.exp(products[i : i + step] @ pairs) @ coefficients for i in range(0, len(products), step)]
+    return torch.cat(parts).reshape(len(X), len(Y))
+
+
+def trained(d, sigma, rows):
+    """Return a kernel re-weighted by a machine nearly all of whose rows are support vectors."""
+    rng = np.random.default_rng(0)
+    Z = rng.uniform(-1, 1, (rows, d))
+    y = np.sin(2 * Z.sum(axis=1)) + Z[:, 0] ** 2 + rng.normal(0, 0.2, rows)
+    base = SquaredExponential(sigma=sigma)
+    fit = fit_svr(base.gram(Z), y, 10.0, 1e-3)
+    return reweight(base, Z[fit.alpha != 0], fit.alpha[fit.alpha != 0])
+
+
+def row(name, kernel):
+    """Print one case."""
+    d = kernel.dimension
+    rng = np.random.default_rng(1)
+    X, Y = rng.uniform(-1, 1, (2, POINTS, d))
+    tensors = torch.tensor(X), torch.tensor(Y)
+    start = time.perf_counter()
+    kernel.evaluator.features()
+    build = time.perf_counter() - start
+    form, P, Q = kernel.evaluator.prepare(X, Y)
+    ours = [seconds(lambda a=a: evaluate(Normalised(), kernel.base, kernel.evaluator, *a)) for a in ((X, Y), tensors)]
+    plain = seconds(lambda: baseline(kernel, tensors[0][:TIMED_ROWS], tensors[1])) * POINTS / TIMED_ROWS
+    size, bare = "", ""
+    if isinstance(form, FeatureSum):
+        size = len(form.monomials)
+        left, right = rng.normal(size=(2, size, POINTS))
+        bare = f"{ours[0] / seconds(lambda: left.T @ right):.1f}"
+    error = max(P.worst_error(), Q.worst_error())
+    print(
+        f"{name:22} {d:3} {len(kernel.tables[0].alpha):4} {form.name:18} {size!s:>7} {build:6.2f} {error:8.1e} "
+        f"{plain:8.2f} {ours[0]:8.3f} {ours[1]:8.3f} {plain / ours[0]:8.1f} {plain / ours[1]:8.1f} {bare:>6}",
+        flush=True,
+    )
+
+
+def main():
+    """Print the table."""
+    torch.set_num_threads(2)
+    print(
+        f"{POINTS} x {POINTS} points; seconds of building features, the baseline, ours with NumPy and PyTorch; ratios"
+    )
+    print(
+        f"{'case':22} {'d':>3} {'N':>4} {'form':18} {'M':>7} {'build':>6} {'error':>8} {'plain':>8} {'NumPy':>8} "
+        f"{'PyTorch':>8} {'ratio':>8} {'ratio':>8} {'/bare':>6}"
+    )
+    for d, sigma, rows in SYNTHETIC:
+        kernel = trained(d, sigma, rows)
+        row(f"d={d} sigma={sigma:g}", ReweightedKernel(kernel.base, kernel.tables, tolerance=1e-9))
+    for file in sys.argv[1:]:
+        row(file.rsplit("/", 1)[-1].split(".")[0], PretrainedCovariance.load(file).fixed.kernel)
+
+
+if __name__ == "__main__":
+    main()
