@@ -42,11 +42,6 @@ def coordinates(X: Array, dimension: int | None = None, name: str = "X") -> Arra
     return X
 
 
-def pairwise_shape(X: Array, Y: Array) -> tuple[Array, Array]:
-    """Insert axes so that X (..., n, d) and Y (..., n', d) broadcast to (..., n, n', d)."""
-    return X[..., :, None, :], Y[..., None, :, :]
-
-
 def per_pair(values_x: Array, values_y: Array, *, elementwise: bool) -> tuple[Array, Array]:
     """Shape per-point values (..., n) and (..., n') so that they combine per pair."""
     if elementwise:

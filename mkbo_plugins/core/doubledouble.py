@@ -17,7 +17,7 @@ matrix multiplication and its applications", Numer. Algorithms 59, 2012.
 import math
 from collections.abc import Iterable
 from decimal import Decimal, localcontext
-from functools import cache, reduce
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -101,11 +101,6 @@ def multiply(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     hi, lo = two_product(a.hi, b.hi)
     lo += a.hi * b.lo + a.lo * b.hi
     return _normalise(hi, lo)
-
-
-def product_of(first: Array, second: Array, *others: Array) -> DoubleDouble:
-    """Return the product of doubles, exact for two and with a relative error of ``2 * eps`` for each of the others."""
-    return reduce(lambda a, b: multiply(a, from_double(b)), others, two_product(first, second))
 
 
 def dot(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:

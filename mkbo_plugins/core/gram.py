@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from array_api_compat import array_namespace
 
-from mkbo_plugins.core.arrays import Array, per_pair
+from mkbo_plugins.core.arrays import Array, equal_points, per_pair
 from mkbo_plugins.core.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.prepared import MAX_ENTRIES, Prepared, SumForm
@@ -278,10 +278,7 @@ def _between_equal(formula: Formula, value: Array, P: Prepared, Q: Prepared) -> 
             return xp.where(same, xp.full_like(value, formula.of_equal_points), value)
     elif not bool(xp.any(P.vanishing) & xp.any(Q.vanishing)):
         return value
-    left, right = P.points[..., :, None, :], Q.points[..., None, :, :]
-    equal = left[..., 0] == right[..., 0]
-    for j in range(1, P.points.shape[-1]):
-        equal = equal & (left[..., j] == right[..., j])
+    equal = equal_points(P.points, Q.points, elementwise=False)
     return xp.where(equal, xp.full_like(value, formula.of_equal_points), value)
 
 
@@ -294,7 +291,7 @@ def _rowwise(formula: Formula, base: FreeKernel, evaluator: CertifiedEvaluator, 
     value = formula.value(between, *_sides(base, P, Q, elementwise=True))
     if formula.of_equal_points is None:
         return value
-    equal = xp.all(P.points == Q.points, axis=-1)
+    equal = equal_points(P.points, Q.points, elementwise=True)
     return xp.where(equal, xp.full_like(value, formula.of_equal_points), value)
 
 

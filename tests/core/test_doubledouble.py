@@ -16,7 +16,6 @@ from mkbo_plugins.core.doubledouble import (
     from_double,
     log,
     multiply,
-    product_of,
     scale,
     subtract,
     sum_axis,
@@ -80,14 +79,6 @@ def test_errors_of_arithmetic(convert):
         assert all(error <= EPS * scale for error, scale in zip(errors, size, strict=True))
     assert max(relative_errors(exactly(multiply(a, b)), [x * y for x, y in zip(A, B, strict=True)])) <= 2 * EPS
     assert exactly(scale(a, convert(-0.25))) == [-x / 4 for x in A]
-
-
-def test_product_of_several_doubles(convert):
-    values = np.random.default_rng(1).normal(size=(5, 300))
-    expected = [np.prod([Fraction(x) for x in column]) for column in values.T.tolist()]
-    product = product_of(*(convert(row) for row in values))
-    assert max(relative_errors(exactly(product), expected)) <= 6 * EPS
-    assert np.all(np.abs(np.asarray(product.lo)) <= np.spacing(np.abs(np.asarray(product.hi))) / 2)
 
 
 @few
