@@ -28,11 +28,10 @@ class _Part(torch.autograd.Function):
             _array(value),
             _array(upstream),
             elementwise=ctx.elementwise,
-            of_second=ctx.same or ctx.needs_input_grad[4],
         )
         if ctx.same:
             return None, None, None, _tensor(of_x + of_y, X), None
-        return None, None, None, _tensor(of_x, X), None if of_y is None else _tensor(of_y, X)
+        return None, None, None, _tensor(of_x, X), _tensor(of_y, X)
 
 
 def _array(tensor: Tensor) -> Any:

@@ -75,8 +75,7 @@ class FixedCovariance:
         upstream: Array,
         *,
         elementwise: bool = False,
-        of_second: bool = True,
-    ) -> tuple[Array, Array | None]:
+    ) -> tuple[Array, Array]:
         """Pull a gradient with respect to a part back to both arguments.
 
         Parameters
@@ -87,15 +86,13 @@ class FixedCovariance:
             What `part` returned.
         upstream
             Gradient with respect to it, of its shape.
-        of_second
-            Whether the gradient with respect to the second argument is wanted; else None is returned for it.
 
         Returns
         -------
         tuple of arrays
             Gradients with respect to the first and the second argument, of the shapes of X and Y (or X).
         """
-        return PARTS[name].pull(self, X, Y, value, upstream, elementwise, of_second)
+        return PARTS[name].pull(self, X, Y, value, upstream, elementwise)
 
 
 class Part(Protocol):
@@ -105,15 +102,8 @@ class Part(Protocol):
         """Return what `FixedCovariance.part` does."""
 
     def pull(
-        self,
-        fixed: FixedCovariance,
-        X: Array,
-        Y: Array | None,
-        value: Array,
-        upstream: Array,
-        elementwise: bool,
-        of_second: bool,
-    ) -> tuple[Array, Array | None]:
+        self, fixed: FixedCovariance, X: Array, Y: Array | None, value: Array, upstream: Array, elementwise: bool
+    ) -> tuple[Array, Array]:
         """Return what `FixedCovariance.pull_part` does."""
 
 
@@ -125,32 +115,15 @@ class _OfKernel:
     has_unit: bool
 
     def value(self, fixed: FixedCovariance, X: Array, Y: Array | None, elementwise: bool) -> Array:
-        kernel = fixed.kernel
-        value = evaluate(self.formula, kernel.base, kernel.evaluator, X, Y, elementwise=elementwise)
+        value = evaluate(self.formula, fixed.kernel.evaluator, X, Y, elementwise=elementwise)
         return value / fixed.mean_diagonal if self.has_unit else value
 
     def pull(
-        self,
-        fixed: FixedCovariance,
-        X: Array,
-        Y: Array | None,
-        value: Array,
-        upstream: Array,
-        elementwise: bool,
-        of_second: bool,
-    ) -> tuple[Array, Array | None]:
-        kernel, unit = fixed.kernel, fixed.mean_diagonal if self.has_unit else 1.0
-        return pull(
-            self.formula,
-            kernel.base,
-            kernel.evaluator,
-            X,
-            Y,
-            value * unit,
-            upstream / unit,
-            elementwise=elementwise,
-            of_second=of_second,
-        )
+        self, fixed: FixedCovariance, X: Array, Y: Array | None, value: Array, upstream: Array, elementwise: bool
+    ) -> tuple[Array, Array]:
+        unit = fixed.mean_diagonal if self.has_unit else 1.0
+        scaled = (value * unit, upstream / unit)
+        return pull(self.formula, fixed.kernel.evaluator, X, Y, *scaled, elementwise=elementwise)
 
 
 class _Base:
@@ -159,15 +132,8 @@ class _Base:
         return kernel(X, X if Y is None else Y) if elementwise else kernel.gram(X, Y)
 
     def pull(
-        self,
-        fixed: FixedCovariance,
-        X: Array,
-        Y: Array | None,
-        value: Array,
-        upstream: Array,
-        elementwise: bool,
-        of_second: bool,
-    ) -> tuple[Array, Array | None]:
+        self, fixed: FixedCovariance, X: Array, Y: Array | None, value: Array, upstream: Array, elementwise: bool
+    ) -> tuple[Array, Array]:
         Y = X if Y is None else Y
         if not elementwise:
             return pull_gram(fixed.decision.kernel, X, Y, upstream)
@@ -183,15 +149,8 @@ class _Moment:
         return left * right
 
     def pull(
-        self,
-        fixed: FixedCovariance,
-        X: Array,
-        Y: Array | None,
-        value: Array,
-        upstream: Array,
-        elementwise: bool,
-        of_second: bool,
-    ) -> tuple[Array, Array | None]:
+        self, fixed: FixedCovariance, X: Array, Y: Array | None, value: Array, upstream: Array, elementwise: bool
+    ) -> tuple[Array, Array]:
         xp = array_namespace(X)
         Y = X if Y is None else Y
         of_x, of_y = fixed.standardised_decision(X), fixed.standardised_decision(Y)
@@ -200,7 +159,7 @@ class _Moment:
         if not elementwise:
             to_x, to_y = xp.sum(to_x, axis=-1), xp.sum(to_y, axis=-2)
         spread = fixed.decision_spread
-        return fixed.decision.pull(X, to_x / spread), fixed.decision.pull(Y, to_y / spread) if of_second else None
+        return fixed.decision.pull(X, to_x / spread), fixed.decision.pull(Y, to_y / spread)
 
 
 PARTS: Mapping[str, Part] = MappingProxyType(

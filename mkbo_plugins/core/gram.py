@@ -5,12 +5,12 @@ derivatives of it once; blocks of bounded memory, batches and the symmetric case
 """
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+import numpy as np
 from array_api_compat import array_namespace
 
-from mkbo_plugins.core.arrays import Array, equal_points, per_pair
+from mkbo_plugins.core.arrays import Array, equal_points, per_pair, runs
 from mkbo_plugins.core.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.prepared import MAX_ENTRIES, Prepared, SumForm
@@ -26,12 +26,23 @@ class Side(NamedTuple):
     vanishing: Array
 
 
+class SideGradient(NamedTuple):
+    """A gradient with respect to the diagonal and the damping of one argument; None where there is none."""
+
+    diagonal: Array | None = None
+    log_damping: Array | None = None
+
+    def summed(self, axis: int) -> "SideGradient":
+        """Return the sums over one axis."""
+        return SideGradient(*(None if part is None else array_namespace(part).sum(part, axis=axis) for part in self))
+
+
 class Derivatives(NamedTuple):
-    """A gradient pulled back to the inputs of a formula; None where it does not depend on one."""
+    """A gradient pulled back to the inputs of a formula."""
 
     between: Array
-    diagonals: tuple[Array, Array] | None
-    log_dampings: tuple[Array, Array] | None
+    x: SideGradient
+    y: SideGradient
 
 
 class Formula(Protocol):
@@ -52,7 +63,6 @@ class Formula(Protocol):
 
 def evaluate(
     formula: Formula,
-    base: FreeKernel,
     evaluator: CertifiedEvaluator,
     X: Array,
     Y: Array | None = None,
@@ -65,10 +75,8 @@ def evaluate(
     ----------
     formula
         The formula.
-    base
-        The free kernel, which damps each argument.
     evaluator
-        Evaluator of the undamped kernel.
+        Evaluator of the undamped kernel, and the free kernel that damps each argument.
     X, Y
         Points; None means Y is X.
     elementwise
@@ -76,34 +84,34 @@ def evaluate(
     """
     xp = array_namespace(X)
     if not elementwise and _single(X, Y):
-        return evaluate(formula, base, evaluator, *_without_axis(X, Y), elementwise=True)[..., None, None]
+        return evaluate(formula, evaluator, *_without_axis(X, Y), elementwise=True)[..., None, None]
     left, right, shape = _common(X, Y, elementwise=elementwise)
     n = left.shape[-2]
     m = n if right is None else right.shape[-2]
     if elementwise:
         parts = [
-            _rowwise(formula, base, evaluator, left[rows, :], None if right is None else right[rows, :])
-            for rows in _runs(n, MAX_ENTRIES // 8)
+            _rowwise(formula, evaluator, left[rows, :], None if right is None else right[rows, :])
+            for rows in runs(n, MAX_ENTRIES // 8)
         ]
         return xp.astype(xp.reshape(xp.concat(parts), shape), X.dtype)
     if left.ndim > 2:
         parts = [
-            _block(formula, base, evaluator, left[batch, :, :], None if right is None else right[batch, :, :])
-            for batch in _runs(left.shape[0], MAX_ENTRIES // 4 // max(1, n * m))
+            _block(formula, evaluator, left[batch, :, :], None if right is None else right[batch, :, :])
+            for batch in runs(left.shape[0], MAX_ENTRIES // 4 // max(1, n * m))
         ]
         return xp.astype(xp.reshape(xp.concat(parts), shape), X.dtype)
-    blocks = list(_runs(n, MAX_ENTRIES // 4 // max(1, m)))
+    blocks = list(runs(n, MAX_ENTRIES // 4 // max(1, m)))
     if len(blocks) == 1:
-        return xp.astype(xp.reshape(_block(formula, base, evaluator, left, right), shape), X.dtype)
+        return xp.astype(xp.reshape(_block(formula, evaluator, left, right), shape), X.dtype)
     result = xp.empty((n, m), dtype=X.dtype, device=left.device)
     for rows in blocks:
         if right is not None:
-            result[rows, :] = xp.astype(_block(formula, base, evaluator, left[rows, :], right), X.dtype)
+            result[rows, :] = xp.astype(_block(formula, evaluator, left[rows, :], right), X.dtype)
             continue
-        result[rows, rows] = xp.astype(_block(formula, base, evaluator, left[rows, :], None), X.dtype)
+        result[rows, rows] = xp.astype(_block(formula, evaluator, left[rows, :], None), X.dtype)
         if rows.stop < n:
             rest = slice(rows.stop, n)
-            value = xp.astype(_block(formula, base, evaluator, left[rows, :], left[rest, :]), X.dtype)
+            value = xp.astype(_block(formula, evaluator, left[rows, :], left[rest, :]), X.dtype)
             result[rows, rest] = value
             result[rest, rows] = xp.matrix_transpose(value)
     return xp.reshape(result, shape)
@@ -111,7 +119,6 @@ def evaluate(
 
 def pull(
     formula: Formula,
-    base: FreeKernel,
     evaluator: CertifiedEvaluator,
     X: Array,
     Y: Array | None,
@@ -119,20 +126,17 @@ def pull(
     upstream: Array,
     *,
     elementwise: bool = False,
-    of_second: bool = True,
-) -> tuple[Array, Array | None]:
+) -> tuple[Array, Array]:
     """Pull a gradient with respect to what `evaluate` returned back to both points.
 
     Parameters
     ----------
-    formula, base, evaluator, X, Y, elementwise
+    formula, evaluator, X, Y, elementwise
         As for `evaluate`.
     value
         What it returned.
     upstream
         Gradient with respect to it, of its shape.
-    of_second
-        Whether the gradient with respect to the second argument is wanted; else None is returned for it.
 
     Returns
     -------
@@ -142,11 +146,11 @@ def pull(
     xp = array_namespace(X)
     if not elementwise and _single(X, Y):
         arguments = (*_without_axis(X, Y), value[..., 0, 0], upstream[..., 0, 0])
-        pulled = pull(formula, base, evaluator, *arguments, elementwise=True, of_second=of_second)
-        return pulled[0][..., None, :], None if pulled[1] is None else pulled[1][..., None, :]
+        of_x, of_y = pull(formula, evaluator, *arguments, elementwise=True)
+        return of_x[..., None, :], of_y[..., None, :]
     left, right, _ = _common(X, Y, elementwise=elementwise)
-    if of_second and not elementwise and Y is not None and right is not None and right.ndim == 2 < Y.ndim:
-        return _pull_shared(formula, base, evaluator, X, right, value, upstream, Y.shape)
+    if not elementwise and Y is not None and right is not None and right.ndim == 2 < Y.ndim:
+        return _pull_shared(formula, evaluator, X, right, value, upstream, Y.shape)
     second = left if right is None else right
     n, m = left.shape[-2], second.shape[-2]
     value, upstream = (xp.astype(array, xp.float64) for array in (value, upstream))
@@ -155,24 +159,22 @@ def pull(
         parts = [
             _pull_rowwise(
                 formula,
-                base,
                 evaluator,
                 left[rows, :],
                 None if right is None else right[rows, :],
                 value[rows],
                 upstream[rows],
             )
-            for rows in _runs(n, MAX_ENTRIES // 8)
+            for rows in runs(n, MAX_ENTRIES // 8)
         ]
         of_x, of_y = (xp.concat(part) for part in zip(*parts, strict=True))
     else:
         value, upstream = (xp.reshape(array, (*left.shape[:-1], m)) for array in (value, upstream))
         of_x, of_y = xp.zeros_like(left), xp.zeros_like(second)
         if left.ndim > 2:
-            for batch in _runs(left.shape[0], MAX_ENTRIES // 4 // max(1, n * m)):
+            for batch in runs(left.shape[0], MAX_ENTRIES // 4 // max(1, n * m)):
                 of_x[batch, ...], of_y[batch, ...] = _pull_block(
                     formula,
-                    base,
                     evaluator,
                     left[batch, ...],
                     second[batch, ...],
@@ -180,15 +182,13 @@ def pull(
                     upstream[batch, ...],
                 )
         else:
-            for rows in _runs(n, MAX_ENTRIES // 4 // max(1, m)):
+            for rows in runs(n, MAX_ENTRIES // 4 // max(1, m)):
                 of_x[rows, :], more = _pull_block(
-                    formula, base, evaluator, left[rows, :], second, value[rows, :], upstream[rows, :]
+                    formula, evaluator, left[rows, :], second, value[rows, :], upstream[rows, :]
                 )
                 of_y = of_y + more
-    of_x = xp.astype(_summed_to(of_x, X.shape), X.dtype)
-    if not of_second:
-        return of_x, None
-    return of_x, xp.astype(_summed_to(of_y, X.shape if Y is None else Y.shape), X.dtype)
+    shape_y = X.shape if Y is None else Y.shape
+    return xp.astype(_summed_to(of_x, X.shape), X.dtype), xp.astype(_summed_to(of_y, shape_y), X.dtype)
 
 
 def _single(X: Array, Y: Array | None) -> bool:
@@ -220,20 +220,14 @@ def _common(X: Array, Y: Array | None, *, elementwise: bool) -> tuple[Array, Arr
     if Y.ndim > 2 and math.prod(Y.shape[:-2]) > 0:
         stacked = xp.reshape(Y, (-1, *Y.shape[-2:]))
         if bool(xp.all(stacked == stacked[:1, ...])):
-            shape = (*_broadcast(X.shape[:-2], Y.shape[:-2]), X.shape[-2], Y.shape[-2])
+            shape = (*np.broadcast_shapes(X.shape[:-2], Y.shape[:-2]), X.shape[-2], Y.shape[-2])
             X = xp.broadcast_to(X, (*shape[:-2], *X.shape[-2:]))
             return xp.reshape(X, (-1, d)), stacked[0, ...], shape
     if Y.ndim == 2:
         return xp.reshape(X, (-1, d)), Y, (*X.shape[:-1], Y.shape[-2])
-    batch = _broadcast(X.shape[:-2], Y.shape[:-2])
+    batch = np.broadcast_shapes(X.shape[:-2], Y.shape[:-2])
     left, right = (xp.reshape(xp.broadcast_to(Z, (*batch, *Z.shape[-2:])), (-1, *Z.shape[-2:])) for Z in (X, Y))
     return left, right, (*batch, X.shape[-2], Y.shape[-2])
-
-
-def _broadcast(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    length = max(len(first), len(second))
-    padded = [(1,) * (length - len(shape)) + tuple(shape) for shape in (first, second)]
-    return tuple(b if a == 1 else a for a, b in zip(*padded, strict=True))
 
 
 def _summed_to(gradient: Array, shape: tuple[int, ...]) -> Array:
@@ -243,12 +237,6 @@ def _summed_to(gradient: Array, shape: tuple[int, ...]) -> Array:
     if copies > 1 and math.prod(shape):
         gradient = xp.sum(xp.reshape(gradient, (copies, -1)), axis=0)
     return xp.reshape(gradient, shape)
-
-
-def _runs(count: int, step: int) -> Iterator[slice]:
-    step = max(1, step)
-    for start in range(0, max(1, count), step):
-        yield slice(start, min(start + step, count))
 
 
 def _sides(base: FreeKernel, P: Prepared, Q: Prepared, *, elementwise: bool) -> tuple[Side, Side]:
@@ -261,9 +249,9 @@ def _sides(base: FreeKernel, P: Prepared, Q: Prepared, *, elementwise: bool) -> 
     return Side(*(a for a, _ in pairs)), Side(*(b for _, b in pairs))
 
 
-def _block(formula: Formula, base: FreeKernel, evaluator: CertifiedEvaluator, X: Array, Y: Array | None) -> Array:
+def _block(formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array | None) -> Array:
     form, P, Q = evaluator.prepare(X, Y)
-    value = formula.value(form.between(P, Q), *_sides(base, P, Q, elementwise=False))
+    value = formula.value(form.between(P, Q), *_sides(evaluator.base, P, Q, elementwise=False))
     return _between_equal(formula, value, P, Q)
 
 
@@ -282,13 +270,13 @@ def _between_equal(formula: Formula, value: Array, P: Prepared, Q: Prepared) -> 
     return xp.where(equal, xp.full_like(value, formula.of_equal_points), value)
 
 
-def _rowwise(formula: Formula, base: FreeKernel, evaluator: CertifiedEvaluator, X: Array, Y: Array | None) -> Array:
+def _rowwise(formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array | None) -> Array:
     xp = array_namespace(X)
     if formula.of_equal_points is not None and (Y is None or bool(xp.all(X == Y))):
         return xp.full_like(X[..., 0], formula.of_equal_points)
     form, P, Q = evaluator.prepare(X, Y)
     between = P.diagonal if Y is None else form.rowwise(P, Q)
-    value = formula.value(between, *_sides(base, P, Q, elementwise=True))
+    value = formula.value(between, *_sides(evaluator.base, P, Q, elementwise=True))
     if formula.of_equal_points is None:
         return value
     equal = equal_points(P.points, Q.points, elementwise=True)
@@ -296,23 +284,17 @@ def _rowwise(formula: Formula, base: FreeKernel, evaluator: CertifiedEvaluator, 
 
 
 def _pull_block(
-    formula: Formula, base: FreeKernel, evaluator: CertifiedEvaluator, X: Array, Y: Array, value: Array, upstream: Array
+    formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array, value: Array, upstream: Array
 ) -> tuple[Array, Array]:
-    xp = array_namespace(X)
     form, P, Q = evaluator.prepare(X, Y)
-    found = formula.derivatives(upstream, value, *_sides(base, P, Q, elementwise=False))
+    found = formula.derivatives(upstream, value, *_sides(evaluator.base, P, Q, elementwise=False))
     of_x, of_y = form.pull_between(P, Q, found.between)
-
-    def per_point(pair: tuple[Array, Array] | None) -> tuple[Array, Array] | None:
-        return None if pair is None else (xp.sum(pair[0], axis=-1), xp.sum(pair[1], axis=-2))
-
-    more = _pull_points(base, form, P, Q, per_point(found.diagonals), per_point(found.log_dampings))
-    return of_x + more[0], of_y + more[1]
+    of_x = of_x + _pull_side(evaluator.base, form, P, found.x.summed(-1))
+    return of_x, of_y + _pull_side(evaluator.base, form, Q, found.y.summed(-2))
 
 
 def _pull_rowwise(
     formula: Formula,
-    base: FreeKernel,
     evaluator: CertifiedEvaluator,
     X: Array,
     Y: Array | None,
@@ -322,19 +304,18 @@ def _pull_rowwise(
     if formula.of_equal_points is not None and (Y is None or bool(array_namespace(X).all(X == Y))):
         return 0 * X, 0 * X  # an extreme value of both formulas that have one
     form, P, Q = evaluator.prepare(X, Y)
-    found = formula.derivatives(upstream, value, *_sides(base, P, Q, elementwise=True))
+    found = formula.derivatives(upstream, value, *_sides(evaluator.base, P, Q, elementwise=True))
     if Y is None:
         half = form.pull_diagonal(P, found.between) / 2
         of_x, of_y = half, half
     else:
         of_x, of_y = form.pull_rowwise(P, Q, found.between)
-    more = _pull_points(base, form, P, Q, found.diagonals, found.log_dampings)
-    return of_x + more[0], of_y + more[1]
+    of_x = of_x + _pull_side(evaluator.base, form, P, found.x)
+    return of_x, of_y + _pull_side(evaluator.base, form, Q, found.y)
 
 
 def _pull_shared(
     formula: Formula,
-    base: FreeKernel,
     evaluator: CertifiedEvaluator,
     X: Array,
     Y: Array,
@@ -349,54 +330,29 @@ def _pull_shared(
     left = xp.astype(xp.reshape(xp.broadcast_to(X, (*value.shape[:-2], n, d)), (-1, n, d)), xp.float64)
     value, upstream = (xp.astype(xp.reshape(array, (-1, n, m)), xp.float64) for array in (value, upstream))
     of_x, of_y = xp.zeros_like(left), xp.zeros((left.shape[0], m, d), dtype=xp.float64, device=left.device)
-    for batch in _runs(left.shape[0], MAX_ENTRIES // 4 // max(1, n * m * d)):
+    for batch in runs(left.shape[0], MAX_ENTRIES // 4 // max(1, n * m * d)):
         flat = xp.reshape(left[batch, ...], (-1, d))
         form, P, Q = evaluator.prepare(flat, Y)
         pulled, known = (xp.reshape(array[batch, ...], (-1, m)) for array in (upstream, value))
-        found = formula.derivatives(pulled, known, *_sides(base, P, Q, elementwise=False))
+        found = formula.derivatives(pulled, known, *_sides(evaluator.base, P, Q, elementwise=False))
         slopes = found.between[..., None] * form.entry_gradients(P, Q)
         of_x[batch, ...] = xp.reshape(xp.sum(slopes * Y, axis=1), (-1, n, d))
         of_y[batch, ...] = xp.sum(xp.reshape(slopes * flat[:, None, :], (-1, n, m, d)), axis=1)
-        per_x, per_y = (
-            [
-                None if pair is None else xp.reshape(pair[side], (-1, n, m))
-                for pair in (found.diagonals, found.log_dampings)
-            ]
-            for side in (0, 1)
-        )
-        flat_x = [None if array is None else xp.reshape(xp.sum(array, axis=2), (-1,)) for array in per_x]
-        of_x[batch, ...] += xp.reshape(_pull_side(base, form, P, *flat_x), (-1, n, d))
+        of_x[batch, ...] += xp.reshape(_pull_side(evaluator.base, form, P, found.x.summed(-1)), (-1, n, d))
         # Both ways back are linear, so that one gradient serves every copy.
         ones = xp.ones_like(Q.diagonal)
-        for array, of_one in zip(per_y, ((ones, None), (None, ones)), strict=True):
-            if array is not None:
-                of_y[batch, ...] += xp.sum(array, axis=1)[..., None] * _pull_side(base, form, Q, *of_one)
+        for part, of_one in zip(found.y, (SideGradient(diagonal=ones), SideGradient(log_damping=ones)), strict=True):
+            if part is not None:
+                per_copy = xp.sum(xp.reshape(part, (-1, n, m)), axis=1)
+                of_y[batch, ...] += per_copy[..., None] * _pull_side(evaluator.base, form, Q, of_one)
     return xp.astype(_summed_to(of_x, X.shape), X.dtype), xp.astype(_summed_to(of_y, shape), X.dtype)
 
 
-def _pull_side(
-    base: FreeKernel, form: SumForm, P: Prepared, diagonal: Array | None, log_damping: Array | None
-) -> Array:
-    """Pull gradients with respect to diagonal and damping, (..., n), back to the points."""
+def _pull_side(base: FreeKernel, form: SumForm, P: Prepared, gradient: SideGradient) -> Array:
+    """Pull a gradient with respect to diagonal and damping, each (..., n), back to the points."""
     of_points = 0 * P.points
-    if diagonal is not None:
-        of_points = of_points + form.pull_diagonal(P, diagonal)
-    if log_damping is not None and base.damping_rate:
-        of_points = of_points - 2 * base.damping_rate * log_damping[..., None] * base.weighted(P.points)
+    if gradient.diagonal is not None:
+        of_points = of_points + form.pull_diagonal(P, gradient.diagonal)
+    if gradient.log_damping is not None and base.damping_rate:
+        of_points = of_points - 2 * base.damping_rate * gradient.log_damping[..., None] * base.weighted(P.points)
     return of_points
-
-
-def _pull_points(
-    base: FreeKernel,
-    form: SumForm,
-    P: Prepared,
-    Q: Prepared,
-    diagonals: tuple[Array, Array] | None,
-    log_dampings: tuple[Array, Array] | None,
-) -> tuple[Array, Array]:
-    """Pull gradients with respect to the diagonals and dampings, (..., n) and (..., n'), back to the points."""
-    of_diagonals, of_dampings = diagonals or (None, None), log_dampings or (None, None)
-    return (
-        _pull_side(base, form, P, of_diagonals[0], of_dampings[0]),
-        _pull_side(base, form, Q, of_diagonals[1], of_dampings[1]),
-    )

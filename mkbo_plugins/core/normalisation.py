@@ -6,7 +6,7 @@ from functools import reduce
 from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
-from mkbo_plugins.core.gram import Derivatives, Side, evaluate
+from mkbo_plugins.core.gram import Derivatives, Side, SideGradient, evaluate
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points
 from mkbo_plugins.core.prepared import VANISHING
 from mkbo_plugins.core.reweighting import ReweightedKernel, undamped
@@ -33,7 +33,8 @@ class Normalised:
         """Return upstream times the derivatives."""
         of_x, of_y = _inverse_norm(x), _inverse_norm(y)
         of_diagonals = upstream * value / -2
-        return Derivatives(upstream * (of_x * of_y), (of_diagonals * of_x**2, of_diagonals * of_y**2), None)
+        sides = (SideGradient(diagonal=of_diagonals * norm**2) for norm in (of_x, of_y))
+        return Derivatives(upstream * (of_x * of_y), *sides)
 
 
 def _inverse_norm(x: Side) -> Array:
@@ -61,9 +62,9 @@ class NormalisedKernel:
         Where a diagonal vanishes the value is 0, but 1 for two equal points, as in `Normalised`.
         """
         points = check_points(points, self.kernel.dimension)
-        base, evaluator = undamped(self.kernel, points[0].shape[-1])
+        evaluator = undamped(self.kernel, points[0].shape[-1])
         if len(points) == 2:
-            return evaluate(Normalised(), base, evaluator, *points, elementwise=True)
+            return evaluate(Normalised(), evaluator, *points, elementwise=True)
         xp = array_namespace(*points)
         total = evaluator.pointwise(xp.astype(reduce(lambda a, b: a * b, points), xp.float64))
         value, exponent, undefined = total.mantissa, total.log_scale, xp.zeros_like(total.mantissa, dtype=xp.bool)
@@ -80,7 +81,7 @@ class NormalisedKernel:
     def gram(self, X: Array, Y: Array | None = None) -> Array:
         """Return the Gram matrix, (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.kernel.dimension)
-        return evaluate(Normalised(), *undamped(self.kernel, X.shape[-1]), X, Y)
+        return evaluate(Normalised(), undamped(self.kernel, X.shape[-1]), X, Y)
 
 
 def normalise(kernel: FreeKernel | ReweightedKernel) -> NormalisedKernel:

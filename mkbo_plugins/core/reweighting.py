@@ -18,7 +18,7 @@ from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluator import CertifiedEvaluator, Choice
-from mkbo_plugins.core.gram import Derivatives, Side, evaluate
+from mkbo_plugins.core.gram import Derivatives, Side, SideGradient, evaluate
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.errors import KernelError
@@ -37,8 +37,8 @@ class Reweighted:
     @staticmethod
     def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
         """Return upstream times the derivatives."""
-        of_damping = upstream * value
-        return Derivatives(upstream * _scale(x, y), None, (of_damping, of_damping))
+        of_side = SideGradient(log_damping=upstream * value)
+        return Derivatives(upstream * _scale(x, y), of_side, of_side)
 
 
 def _scale(x: Side, y: Side) -> Array:
@@ -87,7 +87,7 @@ class ReweightedKernel:
         points = check_points(points, self.dimension)
         xp = array_namespace(*points)
         if len(points) == 2:
-            return evaluate(Reweighted(), self.base, self.evaluator, *points, elementwise=True)
+            return evaluate(Reweighted(), self.evaluator, *points, elementwise=True)
         undamped = self.evaluator.pointwise(xp.astype(reduce(lambda a, b: a * b, points), xp.float64))
         log_damping = sum(self.base.log_damping(x) for x in points)
         return xp.astype(undamped.mantissa * xp.exp(undamped.log_scale + log_damping), points[0].dtype)
@@ -95,18 +95,18 @@ class ReweightedKernel:
     def gram(self, X: Array, Y: Array | None = None) -> Array:
         """Return the Gram matrix K_2^E(X_i, Y_j), (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.dimension)
-        return evaluate(Reweighted(), self.base, self.evaluator, X, Y)
+        return evaluate(Reweighted(), self.evaluator, X, Y)
 
 
-def undamped(kernel: FreeKernel | ReweightedKernel, dimension: int) -> tuple[FreeKernel, CertifiedEvaluator]:
-    """Return the free kernel that `kernel` is built on and the evaluator of its undamped values S(u).
+def undamped(kernel: FreeKernel | ReweightedKernel, dimension: int) -> CertifiedEvaluator:
+    """Return the evaluator of the undamped values S(u) of a kernel, which knows the free kernel it is built on.
 
     A free kernel is re-weighted by no table at all.
     """
     if isinstance(kernel, ReweightedKernel):
-        return kernel.base, kernel.evaluator
+        return kernel.evaluator
     if isinstance(kernel, FreeKernel):
-        return kernel, CertifiedEvaluator(kernel, (), dimension)
+        return CertifiedEvaluator(kernel, (), dimension)
     raise KernelError(f"expected a free or a re-weighted kernel, got {type(kernel).__name__}")
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
-from mkbo_plugins.core.gram import Derivatives, Side, evaluate
+from mkbo_plugins.core.gram import Derivatives, Side, SideGradient, evaluate
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points, positive
 from mkbo_plugins.core.reweighting import ReweightedKernel, undamped
 from mkbo_plugins.errors import KernelError
@@ -41,8 +41,8 @@ class FeatureDistance:
         twice_between = kernel_x + kernel_y - value
         return Derivatives(
             -2 * upstream * (of_x * of_y),
-            (upstream * of_x**2, upstream * of_y**2),
-            (upstream * (2 * kernel_x - twice_between), upstream * (2 * kernel_y - twice_between)),
+            SideGradient(upstream * of_x**2, upstream * (2 * kernel_x - twice_between)),
+            SideGradient(upstream * of_y**2, upstream * (2 * kernel_y - twice_between)),
         )
 
 
@@ -96,11 +96,11 @@ class TwoLayerKernel:
     def __call__(self, x: Array, y: Array) -> Array:
         """Evaluate at points x and y, each (..., d), whose leading shapes broadcast."""
         x, y = check_points((x, y), self.kernel.dimension)
-        base, evaluator = undamped(self.kernel, x.shape[-1])
-        return _PROFILES[self.profile](evaluate(FeatureDistance(), base, evaluator, x, y, elementwise=True), self.scale)
+        distance = evaluate(FeatureDistance(), undamped(self.kernel, x.shape[-1]), x, y, elementwise=True)
+        return _PROFILES[self.profile](distance, self.scale)
 
     def gram(self, X: Array, Y: Array | None = None) -> Array:
         """Return the Gram matrix, (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.kernel.dimension)
-        base, evaluator = undamped(self.kernel, X.shape[-1])
-        return _PROFILES[self.profile](evaluate(FeatureDistance(), base, evaluator, X, Y), self.scale)
+        distance = evaluate(FeatureDistance(), undamped(self.kernel, X.shape[-1]), X, Y)
+        return _PROFILES[self.profile](distance, self.scale)

@@ -128,7 +128,7 @@ def test_total_variance_is_the_mean_feature_distance(family, seed):
         * monomials(X, exponents)
         * np.exp(kernel.base.log_damping(X))[:, None]
     )
-    distances = evaluate(FeatureDistance(), *undamped(kernel, 2), X)
+    distances = evaluate(FeatureDistance(), undamped(kernel, 2), X)
     assert values.var(axis=0).sum() == pytest.approx(distances.mean() / 2, rel=1e-9)
 
 

@@ -17,7 +17,7 @@ from tests.core.helpers import FAMILIES, dimensions, few, kernels, make_reweight
 
 
 def distance(kernel, X, Y=None, *, elementwise=False):
-    return evaluate(FeatureDistance(), *undamped(kernel, X.shape[-1]), X, Y, elementwise=elementwise)
+    return evaluate(FeatureDistance(), undamped(kernel, X.shape[-1]), X, Y, elementwise=elementwise)
 
 
 @few
