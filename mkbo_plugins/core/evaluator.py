@@ -6,6 +6,7 @@ double-double arithmetic.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -14,9 +15,10 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from mkbo_plugins.core.arrays import Array
-from mkbo_plugins.core.features import feature_weights
+from mkbo_plugins.core.features import Weights, feature_weights
 from mkbo_plugins.core.featuresum import PRODUCT_COST, FeatureSum
 from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.monomials import Monomials
 from mkbo_plugins.core.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.prepared import Prepared, ScaledSum, SumForm
@@ -78,7 +80,7 @@ class CertifiedEvaluator:
     dimension: int
     choice: Choice = "auto"
     tolerance: float = 1e-10
-    _sets: dict[float, FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
+    _sets: dict[tuple[float, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
     _ready: list[tuple[Any, Prepared]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -126,11 +128,19 @@ class CertifiedEvaluator:
         form, _, _ = self.prepare(roots if U.ndim > 1 else roots[None, :])
         return form.pointwise(U)
 
-    def features(self, radius: float = 1.0) -> FeatureSum | None:
-        """Return the features of a box around the frame, or None where they would be too many."""
-        if radius not in self._sets:
-            self._sets[radius] = self._build(radius)
-        return self._sets[radius]
+    def features(self, radius: float = 1.0, *, precise: bool = False) -> FeatureSum | None:
+        """Return the features of a box around the frame, or None where they would be too many.
+
+        Parameters
+        ----------
+        radius
+            Half-width of the box, in half-widths of the frame.
+        precise
+            Compute their weights in double-double arithmetic in any case, not only where terms cancel at large.
+        """
+        if (radius, precise) not in self._sets:
+            self._sets[radius, precise] = self._refine(self.features(radius)) if precise else self._build(radius)
+        return self._sets[radius, precise]
 
     @cached_property
     def pairs(self) -> PairSum:
@@ -160,8 +170,8 @@ class CertifiedEvaluator:
             f"{self.pairs.pairs:,} pairs of support vectors{kind}, error kept below {self.tolerance:g} where possible"
         )
 
-    def _candidates(self, X: Array, Y: Array) -> list[SumForm]:
-        """Return the ways to try, the cheapest first."""
+    def _candidates(self, X: Array, Y: Array) -> Iterator[SumForm]:
+        """Yield the ways to try, the cheapest first, made only when their turn comes."""
         xp = array_namespace(X)
         reach = max(float(xp.max(xp.abs(Z))) if math.prod(Z.shape) else 0.0 for Z in (X, Y))
         radius = next((radius for radius in RADII if reach <= radius), None)
@@ -169,9 +179,11 @@ class CertifiedEvaluator:
             # Nothing is left out of a finite series, so that its features hold everywhere until they overflow.
             radius = RADII[0] if self.base.degree_limit * math.log(max(reach, 1.0)) < LOG_LARGEST else None
         if self.choice == "pairs" or not reach < FARTHEST:
-            return [self.pairs]
+            yield self.pairs
+            return
         if self.choice == "extended":
-            return [self.extended]
+            yield self.extended
+            return
         features = None if radius is None else self.features(radius)
         if self.choice == "features":
             if features is None:
@@ -179,19 +191,27 @@ class CertifiedEvaluator:
                     "features cannot be had for these points: they lie too far outside the frame, or would need more "
                     f"than {MAX_MONOMIALS:,} features; use choice='auto'"
                 )
-            return [features]
+            yield features
+            return
         fewer, more = sorted((math.prod(X.shape[:-1]), math.prod(Y.shape[:-1])))
         entries = math.prod(X.shape[:-1]) * Y.shape[-2]
         of_pairs = self.pairs.pairs * (entries + 3 * fewer)
-        costs: list[tuple[float, SumForm]] = []
+        costs: dict[str, float] = {}
         if features is None or self._pairs_hold:
-            costs.append((of_pairs, self.pairs))
+            costs["pairs"] = of_pairs
         if self.base.exponent_rate is not None:
-            costs.append((COMPENSATED_COST * of_pairs, self.compensated))
-            costs.append((EXTENDED_COST * of_pairs, self.extended))
+            costs["compensated"] = COMPENSATED_COST * of_pairs
+            costs["extended"] = EXTENDED_COST * of_pairs
         if features is not None:
-            costs.append((features.cost(fewer, more, entries), features))
-        return [form for _, form in sorted(costs, key=lambda cost: cost[0])]
+            costs["features"] = features.cost(fewer, more, entries)
+        for name in sorted(costs, key=costs.__getitem__):
+            if name != "features":
+                yield getattr(self, name)
+            elif features is not None and radius is not None:
+                yield features
+                refined = self.features(radius, precise=True)
+                if refined is not None:
+                    yield refined
 
     @cached_property
     def _pairs_hold(self) -> bool:
@@ -204,24 +224,47 @@ class CertifiedEvaluator:
         limit = int(min(MAX_MONOMIALS, 2 * pairs / PRODUCT_COST)) if self.choice == "auto" else MAX_MONOMIALS
         if not self.tables:
             return None
-        # Coefficients near one, so that no square of a feature weight overflows.
-        powers = [int(np.frexp(np.abs(table.alpha).max())[1]) for table in self.tables]
-        tables = [
-            WeightedPoints(table.points, np.ldexp(table.alpha, -power))
-            for table, power in zip(self.tables, powers, strict=True)
-        ]
         tolerance = 0.0 if self.base.exponent_rate is None else self.tolerance
-        found = truncate(self.base, tables, radius, tolerance, limit)
+        found = truncate(self.base, self._scaled_tables, radius, tolerance, limit)
         if found is None:
             return None
         monomials, weights, charges = found
         rounding = 2 * np.abs(weights.value) * weights.error + weights.error**2
-        if self._cancels(found.weights.value, rounding, monomials.float_exponents, radius):
-            weights = feature_weights(self.base, tables, monomials.exponents, extended=True)
-            rounding = 2 * np.abs(weights.value) * weights.error + weights.error**2
+        if self._cancels(weights.value, rounding, monomials.float_exponents, radius):
+            weights = feature_weights(self.base, self._scaled_tables, monomials.exponents, extended=True)
+        return self._assemble(monomials, weights, charges)
+
+    def _refine(self, found: FeatureSum | None) -> FeatureSum | None:
+        """Return features with weights computed in double-double arithmetic."""
+        if found is None:
+            return None
+        weights = feature_weights(self.base, self._scaled_tables, found.monomials.exponents, extended=True)
+        unit = math.exp(found.log_unit - self._log_scale)
+        return self._assemble(found.monomials, weights, found.charges * unit**2)
+
+    def _assemble(self, monomials: Monomials, weights: Weights, charges: np.ndarray) -> FeatureSum:
+        rounding = 2 * np.abs(weights.value) * weights.error + weights.error**2
         unit = float(np.abs(weights.value).max()) or 1.0
-        log_unit = math.log(unit) + sum(powers) * math.log(2)
-        return FeatureSum(monomials, weights.value / unit, rounding / unit**2, charges / unit**2, log_unit, radius)
+        log_unit = math.log(unit) + self._log_scale
+        return FeatureSum(monomials, weights.value / unit, rounding / unit**2, charges / unit**2, log_unit)
+
+    @cached_property
+    def _powers(self) -> list[int]:
+        """Powers of two just above each table's largest coefficient."""
+        return [int(np.frexp(np.abs(table.alpha).max())[1]) for table in self.tables]
+
+    @cached_property
+    def _scaled_tables(self) -> list[WeightedPoints]:
+        """Tables with coefficients up to one, so that no square of a feature weight overflows."""
+        return [
+            WeightedPoints(table.points, np.ldexp(table.alpha, -power))
+            for table, power in zip(self.tables, self._powers, strict=True)
+        ]
+
+    @property
+    def _log_scale(self) -> float:
+        """Logarithm of the unit of feature weights from `_scaled_tables`."""
+        return sum(self._powers) * math.log(2)
 
     def _cancels(self, weights: np.ndarray, rounding: np.ndarray, exponents: np.ndarray, radius: float) -> bool:
         """Return whether rounding of the weights matters somewhere on a diagonal of the box."""

@@ -34,8 +34,6 @@ class FeatureSum:
         Bounds on the squared weights left out, charged to monomials kept, (M,).
     log_unit
         Logarithm of the unit.
-    radius
-        Half-width of the box in which `charges` holds.
     """
 
     monomials: Monomials
@@ -43,7 +41,6 @@ class FeatureSum:
     rounding: np.ndarray
     charges: np.ndarray
     log_unit: float
-    radius: float
     name: str = field(default="features", init=False)
 
     @cached_property

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mkbo_plugins.core import Exponential, SquaredExponential, evaluator, prepared, reweight
+from mkbo_plugins.core import Exponential, SquaredExponential, TaylorSeries, evaluator, prepared, reweight
 from mkbo_plugins.core.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.features import feature_weights, monomial_exponents
 from mkbo_plugins.core.monomials import Monomials, layer_bounds
@@ -145,6 +145,19 @@ def test_precision_is_raised_where_terms_cancel():
     plain = certified(kernel, choice="pairs")
     _, Q, _ = plain.prepare(X)
     assert Q.worst_error() > 1e-10
+
+
+def test_weights_are_refined_where_points_near_the_origin_need_it():
+    """A finite series has no extended pair sum; near the origin its constant feature is all that is left."""
+    rng = np.random.default_rng(17)
+    support, alpha = make_table(2, rng, 40)
+    kernel = reweight(TaylorSeries(coefficients=(0.5, 0.0, 1.5)), support, 1e4 * alpha)
+    X = np.vstack([rng.uniform(-1, 1, (60, 2)), [[9e-7, -2e-7]]])
+    chosen = certified(kernel)
+    assert chosen.features().prepare(X).worst_error() > 1e-10
+    form, P, _ = chosen.prepare(X)
+    assert form is chosen.features(precise=True)
+    assert P.worst_error() <= 1e-10
 
 
 @pytest.mark.parametrize("choice", ["features", "pairs", "extended"])
