@@ -161,9 +161,10 @@ class CertifiedEvaluator:
         """Return in words how points inside the frame are evaluated."""
         features = self.features() if self.choice in ("auto", "features") else None
         if features is not None:
+            monomials = features.monomials
             return (
-                f"{len(features.monomials):,} explicit features up to degree {features.monomials.degree}, error at "
-                f"most {self.tolerance:g}; few or far points by {self.pairs.pairs:,} pairs of support vectors"
+                f"{len(monomials):,} explicit features up to degree {monomials.degrees[-1]}, error at most "
+                f"{self.tolerance:g}; few or far points by {self.pairs.pairs:,} pairs of support vectors"
             )
         kind = " in double-double arithmetic" if self.choice == "extended" else ""
         return (
@@ -220,17 +221,16 @@ class CertifiedEvaluator:
         return self.pairs.prepare(sample).worst_error() <= PAIR_SHARE * self.tolerance
 
     def _build(self, radius: float) -> FeatureSum | None:
-        pairs = math.prod(len(table.alpha) for table in self.tables) ** 2 / 2
-        limit = int(min(MAX_MONOMIALS, 2 * pairs / PRODUCT_COST)) if self.choice == "auto" else MAX_MONOMIALS
         if not self.tables:
             return None
+        pairs = math.prod(len(table.alpha) for table in self.tables) ** 2 / 2
+        limit = int(min(MAX_MONOMIALS, 2 * pairs / PRODUCT_COST)) if self.choice == "auto" else MAX_MONOMIALS
         tolerance = 0.0 if self.base.exponent_rate is None else self.tolerance
         found = truncate(self.base, self._scaled_tables, radius, tolerance, limit)
         if found is None:
             return None
         monomials, weights, charges = found
-        rounding = 2 * np.abs(weights.value) * weights.error + weights.error**2
-        if self._cancels(weights.value, rounding, monomials.float_exponents, radius):
+        if self._cancels(weights, monomials.degrees, radius):
             weights = feature_weights(self.base, self._scaled_tables, monomials.exponents, extended=True)
         return self._assemble(monomials, weights, charges)
 
@@ -243,10 +243,11 @@ class CertifiedEvaluator:
         return self._assemble(found.monomials, weights, found.charges * unit**2)
 
     def _assemble(self, monomials: Monomials, weights: Weights, charges: np.ndarray) -> FeatureSum:
-        rounding = 2 * np.abs(weights.value) * weights.error + weights.error**2
         unit = float(np.abs(weights.value).max()) or 1.0
         log_unit = math.log(unit) + self._log_scale
-        return FeatureSum(monomials, weights.value / unit, rounding / unit**2, charges / unit**2, log_unit)
+        return FeatureSum(
+            monomials, weights.value / unit, weights.error_of_squares / unit**2, charges / unit**2, log_unit
+        )
 
     @cached_property
     def _powers(self) -> list[int]:
@@ -266,12 +267,11 @@ class CertifiedEvaluator:
         """Logarithm of the unit of feature weights from `_scaled_tables`."""
         return sum(self._powers) * math.log(2)
 
-    def _cancels(self, weights: np.ndarray, rounding: np.ndarray, exponents: np.ndarray, radius: float) -> bool:
+    def _cancels(self, weights: Weights, degrees: np.ndarray, radius: float) -> bool:
         """Return whether rounding of the weights matters somewhere on a diagonal of the box."""
-        degrees = exponents.sum(axis=1)
         shares = radius * np.geomspace(1e-3, 1.0, 13)
         powers = np.exp(2 * degrees * np.log(shares)[:, None])
-        return bool((powers @ rounding > self.tolerance / 10 * (powers @ weights**2)).any())
+        return bool((powers @ weights.error_of_squares > self.tolerance / 10 * (powers @ weights.value**2)).any())
 
     def _prepared(self, form: SumForm, X: Array) -> Prepared:
         """Return points made ready, from those kept where they are the same by value."""

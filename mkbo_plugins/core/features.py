@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from mkbo_plugins.core import doubledouble as dd
+from mkbo_plugins.core.arrays import runs
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.points import WeightedPoints
 
@@ -31,15 +32,6 @@ def monomial_exponents(dimension: int, max_degree: int) -> np.ndarray:
     return exponents[np.argsort(exponents.sum(axis=1), kind="stable")]
 
 
-def monomials(X: np.ndarray, exponents: np.ndarray) -> np.ndarray:
-    """Return theta_k(x) for points X (n, d) and exponents (M, d), (n, M)."""
-    values = np.ones((X.shape[0], exponents.shape[0]))
-    for j in range(X.shape[1]):
-        powers = X[:, j, None] ** np.arange(exponents[:, j].max(initial=0) + 1)
-        values *= powers[:, exponents[:, j]]
-    return values
-
-
 def log_tau_squared(kernel: FreeKernel, exponents: np.ndarray) -> np.ndarray:
     """Return log tau_k^2 for exponents (M, d), (M,); minus infinity where the series lacks the degree."""
     degrees = exponents.sum(axis=1)
@@ -49,8 +41,8 @@ def log_tau_squared(kernel: FreeKernel, exponents: np.ndarray) -> np.ndarray:
     return log_kappa[degrees] + log_multinomial + exponents @ np.log(weights)
 
 
-def powers(points: np.ndarray, exponents: np.ndarray) -> np.ndarray:
-    """Return ``prod_j points_ij^{k_j}`` for points (N, d) and exponents (M, d), (M, N)."""
+def monomials(points: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """Return theta_k(x) for points (N, d) and exponents (M, d), transposed, (M, N)."""
     values = np.ones((len(exponents), len(points)))
     for j in np.flatnonzero(exponents.any(axis=0)):
         values *= (points[:, j] ** np.arange(exponents[:, j].max() + 1)[:, None])[exponents[:, j]]
@@ -62,6 +54,11 @@ class Weights(NamedTuple):
 
     value: np.ndarray
     error: np.ndarray
+
+    @property
+    def error_of_squares(self) -> np.ndarray:
+        """Bounds on the errors of w_k^2, (M,)."""
+        return 2 * np.abs(self.value) * self.error + self.error**2
 
 
 def feature_weights(
@@ -99,9 +96,8 @@ def _sums(base: FreeKernel, table: WeightedPoints, exponents: np.ndarray) -> tup
     damped = table.alpha * np.exp(log_damping)
     of_term = 4 * EPS * (4 + exponents.sum(axis=1) + float(np.abs(log_damping).max()))
     total, squares = np.empty(len(exponents)), np.empty(len(exponents))
-    step = max(1, CHUNK // len(damped))
-    for rows in (slice(start, start + step) for start in range(0, len(exponents), step)):
-        values = powers(table.points, exponents[rows])
+    for rows in runs(len(exponents), CHUNK // len(damped)):
+        values = monomials(table.points, exponents[rows])
         total[rows] = values @ damped
         squares[rows] = values**2 @ damped**2
     return total, of_term * np.sqrt(squares)
@@ -113,16 +109,14 @@ def _extended_sums(base: FreeKernel, table: WeightedPoints, exponents: np.ndarra
     size = float(np.abs(damped.hi).sum())
     total = np.empty(len(exponents))
     largest = np.empty(len(exponents))
-    step = max(1, CHUNK // 4 // len(damped.hi))
     tables = [_power_table(table.points[:, j], int(exponents[:, j].max(initial=0))) for j in range(exponents.shape[1])]
-    for start in range(0, len(exponents), step):
-        rows = exponents[start : start + step]
-        terms = dd.DoubleDouble(*(np.broadcast_to(part, (len(rows), len(part))) for part in damped))
-        for j in np.flatnonzero(rows.any(axis=0)):
-            terms = dd.multiply(terms, dd.DoubleDouble(*(part[rows[:, j]] for part in tables[j])))
-        summed = dd.sum_axis(terms, 1)
-        total[start : start + step] = summed.hi
-        largest[start : start + step] = np.abs(terms.hi).max(axis=1)
+    for rows in runs(len(exponents), CHUNK // 4 // len(damped.hi)):
+        chunk = exponents[rows]
+        terms = dd.DoubleDouble(*(np.broadcast_to(part, (len(chunk), len(part))) for part in damped))
+        for j in np.flatnonzero(chunk.any(axis=0)):
+            terms = dd.multiply(terms, dd.DoubleDouble(*(part[chunk[:, j]] for part in tables[j])))
+        total[rows] = dd.sum_axis(terms, 1).hi
+        largest[rows] = np.abs(terms.hi).max(axis=1)
     return total, EPS * np.abs(total) + 1e-28 * (np.minimum(size, largest * len(damped.hi)))
 
 
@@ -136,17 +130,13 @@ def _power_table(values: np.ndarray, degree: int) -> dd.DoubleDouble:
 
 def damped_coefficients(base: FreeKernel, table: WeightedPoints) -> dd.DoubleDouble:
     """Return ``alpha_i exp(-r ||x_i||^2)`` in double-double arithmetic, (N,)."""
-    if base.damping_rate == 0:
-        return dd.from_double(np.array(table.alpha))
-    exponent = extended_exponent(base, table.points, table.points)
-    factor = dd.exp(dd.scale(exponent, -0.5))
-    return dd.multiply(factor, dd.from_double(np.array(table.alpha)))
+    alpha = dd.from_double(np.array(table.alpha))
+    return dd.multiply(dd.exp(extended_log_damping(base, table.points)), alpha) if base.damping_rate else alpha
 
 
-def extended_exponent(base: FreeKernel, left: np.ndarray, right: np.ndarray) -> dd.DoubleDouble:
-    """Return ``<<left_i, right_i>> / sigma``, (N,), in double-double arithmetic, for an exponential series."""
-    products = extended_products(base, left, right)
-    return dd.sum_axis(products, 1)
+def extended_log_damping(base: FreeKernel, points: np.ndarray) -> dd.DoubleDouble:
+    """Return ``-r ||x_i||^2`` of points (N, d) in double-double arithmetic, (N,), for a kernel that damps."""
+    return dd.scale(dd.sum_axis(extended_products(base, points, points), 1), -0.5)
 
 
 def extended_products(base: FreeKernel, left: np.ndarray, right: np.ndarray) -> dd.DoubleDouble:

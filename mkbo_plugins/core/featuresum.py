@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from array_api_compat import array_namespace
 
-from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.core.arrays import Array, constant, runs
 from mkbo_plugins.core.features import EPS
 from mkbo_plugins.core.monomials import Monomials, nonzero
 from mkbo_plugins.core.prepared import MAX_ENTRIES, Prepared, ScaledSum
@@ -47,7 +47,7 @@ class FeatureSum:
     def _of_squares(self) -> np.ndarray:
         """Coefficients of the squared monomials in the diagonal, its error and its truncation, (3, M)."""
         squared = self.weights**2
-        computing = 4 * EPS * (8 + self.monomials.float_exponents.sum(axis=1) + math.sqrt(len(squared))) * squared
+        computing = 4 * EPS * (8 + self.monomials.degrees + math.sqrt(len(squared))) * squared
         return np.stack([squared, self.rounding + self.charges + computing, self.charges])
 
     def cost(self, few: int, many: int, entries: int) -> float:
@@ -95,15 +95,15 @@ class FeatureSum:
 
     def rowwise(self, P: Prepared, Q: Prepared) -> Array:
         """Return the mantissas of ``S(x_i * y_i)``, (..., n)."""
-        total = self.pointwise(P.points * Q.points)
-        return total.mantissa
+        return self.pointwise(P.points * Q.points).mantissa
 
     def pull_between(self, P: Prepared, Q: Prepared, upstream: Array) -> tuple[Array, Array]:
         """Pull a gradient with respect to `between` back to both points."""
         xp = array_namespace(P.points)
         if P.points.ndim > 2:
             pulled = [
-                self.pull_between(_element(P, b), _element(Q, b), upstream[b, ...]) for b in range(P.points.shape[0])
+                self.pull_between(P.select(b, ...), Q.select(b, ...), upstream[b, ...])
+                for b in range(P.points.shape[0])
             ]
             of_x, of_y = zip(*pulled, strict=True)
             return xp.stack(of_x), xp.stack(of_y)
@@ -183,16 +183,5 @@ class FeatureSum:
         values = xp.reshape(values, (values.shape[0], -1, P.points.shape[-2]))
         return xp.reshape(xp.permute_dims(values, (1, 0, 2)), (*P.points.shape[:-2], values.shape[0], -1))
 
-    def _blocks(self, count: int, share: float = 0.5) -> list[slice]:
-        step = max(1, int(share * MAX_ENTRIES) // len(self.monomials))
-        return [slice(start, min(start + step, count)) for start in range(0, max(1, count), step)]
-
-
-def _element(P: Prepared, index: int) -> Prepared:
-    return Prepared(
-        P.points[index, ...],
-        P.half_log_scale[index, ...],
-        P.diagonal[index, ...],
-        P.error[index, ...],
-        P.truncation[index, ...],
-    )
+    def _blocks(self, count: int, share: float = 0.5) -> Iterator[slice]:
+        return runs(count, int(share * MAX_ENTRIES) // len(self.monomials))

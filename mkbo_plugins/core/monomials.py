@@ -4,7 +4,6 @@
 monomial of the set, its parent, so that a set costs one product per monomial and point.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -31,14 +30,11 @@ class Monomials:
         Index of each monomial's parent, (M,); the first one's is not used.
     raised
         Coordinate by which each monomial differs from its parent, (M,).
-    layers
-        Bounds of the runs of equal degree, from 0 to M.
     """
 
     exponents: np.ndarray
     parents: np.ndarray
     raised: np.ndarray
-    layers: tuple[int, ...]
 
     def __len__(self) -> int:
         return len(self.exponents)
@@ -48,10 +44,16 @@ class Monomials:
         """Exponents as numbers to calculate with, (M, d)."""
         return self.exponents.astype(float)
 
-    @property
-    def degree(self) -> int:
-        """Highest degree."""
-        return int(self.exponents[-1].sum())
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        """Degree of each monomial, (M,)."""
+        return self.exponents.sum(axis=1)
+
+    @cached_property
+    def layers(self) -> tuple[int, ...]:
+        """Bounds of the runs of equal degree, from 0 to M."""
+        changes = np.flatnonzero(np.diff(self.degrees)) + 1
+        return (0, *(int(change) for change in changes), len(self))
 
     def evaluate(self, X: Array) -> Array:
         """Return theta_k at points X (n, d), transposed, (M, n)."""
@@ -82,16 +84,4 @@ def nonzero(X: Array) -> Array:
 def subset(monomials: Monomials, kept: np.ndarray) -> Monomials:
     """Return the kept monomials, a mask (M,) that holds every parent of what it holds."""
     position = np.cumsum(kept) - 1
-    degrees = monomials.exponents[kept].sum(axis=1)
-    return Monomials(
-        monomials.exponents[kept],
-        position[monomials.parents[kept]],
-        monomials.raised[kept],
-        layer_bounds(degrees),
-    )
-
-
-def layer_bounds(degrees: Sequence[int] | np.ndarray) -> tuple[int, ...]:
-    """Return the bounds of runs of equal degree."""
-    changes = np.flatnonzero(np.diff(degrees)) + 1
-    return (0, *(int(change) for change in changes), len(degrees))
+    return Monomials(monomials.exponents[kept], position[monomials.parents[kept]], monomials.raised[kept])

@@ -19,8 +19,8 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from mkbo_plugins.core import doubledouble as dd
-from mkbo_plugins.core.arrays import Array, constant
-from mkbo_plugins.core.features import EPS, extended_products
+from mkbo_plugins.core.arrays import Array, constant, runs
+from mkbo_plugins.core.features import EPS, extended_log_damping, extended_products
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.prepared import MAX_ENTRIES, Prepared, ScaledSum
@@ -103,21 +103,18 @@ class PairSum:
         """Pull a gradient with respect to `between` back to both points."""
         xp = array_namespace(P.points)
         of_x, of_y = [], xp.zeros_like(Q.points)
-        size = max(1, math.prod(P.points.shape[:-2]) * math.prod(Q.points.shape[-2:]))
-        step = max(1, MAX_ENTRIES // 4 // size)
-        for start in range(0, P.points.shape[-2], step):
-            rows = slice(start, start + step)
-            left, right = P.points[..., rows, :][..., :, None, :], Q.points[..., None, :, :]
-            scale = P.half_log_scale[..., rows][..., :, None] + Q.half_log_scale[..., None, :]
-            slope = upstream[..., rows, :][..., None] * self._slope(left * right, scale)
-            of_x.append(xp.sum(slope * right, axis=-2))
-            of_y = of_y + xp.sum(slope * left, axis=-3)
-        return (xp.concat(of_x, axis=-2) if of_x else xp.zeros_like(P.points)), of_y
+        size = math.prod(P.points.shape[:-2]) * math.prod(Q.points.shape[-2:])
+        for rows in runs(P.points.shape[-2], MAX_ENTRIES // 4 // max(1, size)):
+            part = P.select(..., rows)
+            slope = upstream[..., rows, :][..., None] * self.entry_gradients(part, Q)
+            of_x.append(xp.sum(slope * Q.points[..., None, :, :], axis=-2))
+            of_y = of_y + xp.sum(slope * part.points[..., :, None, :], axis=-3)
+        return xp.concat(of_x, axis=-2), of_y
 
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
-        """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, n', d)."""
-        U = P.points[:, None, :] * Q.points[None, :, :]
-        return self._slope(U, P.half_log_scale[:, None] + Q.half_log_scale[None, :])
+        """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (..., n, n', d)."""
+        U = P.points[..., :, None, :] * Q.points[..., None, :, :]
+        return self._slope(U, P.half_log_scale[..., :, None] + Q.half_log_scale[..., None, :])
 
     def pull_rowwise(self, P: Prepared, Q: Prepared, upstream: Array) -> tuple[Array, Array]:
         """Pull a gradient with respect to `rowwise` back to both points."""
@@ -147,9 +144,8 @@ class PairSum:
         left, right = (xp.reshape(R.points, (-1, d)) for R in (P, Q))
         of_left, of_right = (xp.reshape(R.half_log_scale, (-1,)) - self._unit for R in (P, Q))
         found = []
-        step = max(1, MAX_ENTRIES // 8 // max(1, d))
-        for start in range(0, max(1, rows.size), step):
-            i, j = (xp.asarray(index[start : start + step], device=device(left)) for index in (rows, columns))
+        for run in runs(rows.size, MAX_ENTRIES // 8 // max(1, d)):
+            i, j = (xp.asarray(index[run], device=device(left)) for index in (rows, columns))
             arguments = (
                 xp.take(values, k, axis=0) for values, k in ((left, i), (right, j), (of_left, i), (of_right, j))
             )
@@ -184,22 +180,21 @@ class PairSum:
         """Return ``exp(-log_scale) * dS/du`` at points U (..., d), of the shape of U."""
         xp = array_namespace(U)
         flat, scale = xp.reshape(U, (-1, U.shape[-1])), xp.reshape(log_scale, (-1,)) - 2 * self._unit
-        arguments = PairSum._arguments(self, flat, scale)
+        arguments = self._arguments(flat, scale)
         total = xp.zeros_like(flat)
-        for pairs, sign in PairSum._blocks(self, flat):
+        for pairs, sign in self._blocks(flat):
             for rows in self._rows(flat):
                 if self.kernel.exponent_rate is None:
                     inner = xp.matmul(flat[rows, :], xp.matrix_transpose(pairs[:, :-2]))
                     slope = self.kernel.derivative(inner) * xp.exp(pairs[:, -2])
                 else:
-                    slope = PairSum._terms(self, arguments[rows, :], pairs)
+                    slope = self._terms(arguments[rows, :], pairs)
                 total[rows, :] += xp.matmul(slope * sign, pairs[:, :-2])
         return xp.reshape(total, U.shape)
 
     def _rows(self, U: Array) -> Iterator[slice]:
         """Yield runs of points that fill a block with the pairs of one."""
-        step = max(1, BLOCK_ENTRIES // min(self.pairs, BLOCK_PAIRS))
-        return (slice(start, start + step) for start in range(0, U.shape[0], step))
+        return runs(U.shape[0], BLOCK_ENTRIES // min(self.pairs, BLOCK_PAIRS))
 
     @property
     def _unit(self) -> float:
@@ -218,11 +213,11 @@ class PairSum:
         """Return error estimates (m,) of sums at U >= 0."""
         xp = array_namespace(U)
         squares, reach = xp.zeros_like(scale), xp.zeros_like(scale)
-        arguments = PairSum._arguments(self, U, scale)
-        for pairs, _ in PairSum._blocks(self, U):
+        arguments = self._arguments(U, scale)
+        for pairs, _ in self._blocks(U):
             sizes = xp.concat([xp.abs(pairs[:, :-2]), pairs[:, -2:]], axis=1)
             for rows in self._rows(U):
-                terms = PairSum._terms(self, arguments[rows, :], sizes)
+                terms = self._terms(arguments[rows, :], sizes)
                 exponents = xp.matmul(arguments[rows, :-2], xp.matrix_transpose(sizes[:, :-2])) + scale[rows, None]
                 terms = terms * self._relative_error(exponents)
                 # Series other than exponentials have no scale, so that squares might overflow.
@@ -375,7 +370,7 @@ def compose(
         sign = np.multiply.outer(sign, np.sign(alpha)).ravel()
         logs = dd.log(np.abs(alpha))
         if base.damping_rate:
-            logs = dd.add(logs, dd.scale(dd.sum_axis(extended_products(base, z, z), 1), -0.5))
+            logs = dd.add(logs, extended_log_damping(base, z))
         grown = dd.add(
             dd.DoubleDouble(log_abs.hi[:, None], log_abs.lo[:, None]),
             dd.DoubleDouble(logs.hi[None, :], logs.lo[None, :]),

@@ -69,15 +69,11 @@ class Prepared:
         relative = xp.where(zero, 0 * ones, self.error / xp.where(self.diagonal > 0, self.diagonal, VANISHING * ones))
         return float(xp.max(relative))
 
-    def slice(self, rows: slice) -> "Prepared":
-        """Return some of the points along their last batch axis but one."""
+    def select(self, *index: Any) -> "Prepared":
+        """Return some of the points by an index that ends before the coordinates, without their monomials."""
         return Prepared(
-            self.points[..., rows, :],
-            self.half_log_scale[..., rows],
-            self.diagonal[..., rows],
-            self.error[..., rows],
-            self.truncation[..., rows],
-            None if self.values is None or self.points.ndim > 2 else self.values[:, rows],
+            self.points[(*index, slice(None))],
+            *(part[index] for part in (self.half_log_scale, self.diagonal, self.error, self.truncation)),
         )
 
 

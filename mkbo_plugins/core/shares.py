@@ -42,7 +42,7 @@ def parameter_shares(
     with np.errstate(over="ignore", invalid="ignore"):
         values = (
             feature_weights(kernel.base, kernel.tables, exponents).value
-            * monomials(points, exponents)
+            * monomials(points, exponents).T
             * np.exp(log_damping)[:, None]
         )
         diagonal = np.asarray(kernel(points, points))

@@ -14,13 +14,15 @@ branch raises. It is a sum of positive terms, so that nothing cancels.
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from mkbo_plugins.core.features import CHUNK, Weights, feature_weights, powers
+from mkbo_plugins.core.arrays import runs
+from mkbo_plugins.core.features import CHUNK, Weights, feature_weights, monomials
 from mkbo_plugins.core.kernels import FreeKernel
-from mkbo_plugins.core.monomials import Monomials, layer_bounds, subset
+from mkbo_plugins.core.monomials import Monomials, subset
 from mkbo_plugins.core.points import WeightedPoints
 
 MAX_EXPONENT = 300.0
@@ -43,12 +45,24 @@ class Truncation(NamedTuple):
 
 
 class _Layer(NamedTuple):
+    """Monomials of one degree; `best` is the largest weight among a monomial and its ancestors."""
+
     exponents: np.ndarray
     parents: np.ndarray
     raised: np.ndarray
-    log_weight: np.ndarray
+    log_factor: np.ndarray
+    value: np.ndarray
+    error: np.ndarray
+    squared: np.ndarray
     best: np.ndarray
     best_index: np.ndarray
+
+
+class _Enumeration(NamedTuple):
+    """All monomials looked at as one layer, and what the branches left out may add to each."""
+
+    layer: _Layer
+    charges: np.ndarray
 
 
 def truncate(
@@ -78,44 +92,45 @@ def truncate(
         found = _enumerate(base, tables, bound, branch_share * tolerance, max_monomials)
         if found is None:
             return None
-        monomials, best, best_index, charges = found
-        log_scale = 2 * monomials.float_exponents.sum(axis=1) * math.log(radius)
-        weights = feature_weights(base, tables, monomials.exponents)
-        squared = _scaled_squares(weights.value, log_scale)
-        for share in TRIMMED_SHARES:
-            kept, trimmed = _trim(monomials, squared, best, best_index, charges, share * tolerance)
-            smaller = subset(monomials, kept)
-            if _largest_share(smaller, trimmed[kept], squared[kept], _sample(len(bound.sums[0]))) <= tolerance / 2:
-                kept_weights = Weights(weights.value[kept], weights.error[kept])
-                return Truncation(smaller, kept_weights, trimmed[kept] * np.exp(-log_scale[kept]))
+        layer = found.layer
+        enumerated = Monomials(layer.exponents, layer.parents, layer.raised)
+        trims = [_trim(enumerated, found, share * tolerance) for share in TRIMMED_SHARES]
+        for (kept, charges), share in zip(trims, _largest_shares(enumerated, layer.squared, trims), strict=True):
+            if share <= tolerance / 2:
+                to_units = np.exp(-2 * enumerated.degrees[kept] * math.log(radius))
+                weights = Weights(layer.value[kept], layer.error[kept])
+                return Truncation(subset(enumerated, kept), weights, charges[kept] * to_units)
     return None
 
 
 def _enumerate(
     base: FreeKernel, tables: Sequence[WeightedPoints], bound: "_BranchBound", branch_tolerance: float, limit: int
-) -> tuple[Monomials, np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return monomials, each one's largest weight among itself and its ancestors and whose it is, and charges."""
+) -> _Enumeration | None:
+    """Return the monomials whose branches are not small, or None where there are too many."""
     d = bound.points.shape[1]
-    none = np.zeros(1, int)
-    layer = _Layer(np.zeros((1, d), np.int64), none, none, np.zeros(1), np.zeros(1), none)
+    none, zero = np.zeros(1, int), np.zeros(1)
+    layer = _Layer(np.zeros((1, d), np.int64), none, none, zero, zero, zero, zero, zero, none)
     layers: list[_Layer] = []
-    charged_to, charge = [none[:0]], [np.zeros(0)]
+    charged_to, charge = [none[:0]], [zero[:0]]
     count = 0
     while len(layer.exponents):
         log_scale = 2 * len(layers) * math.log(bound.radius)
         if count + len(layer.exponents) > limit or log_scale > MAX_EXPONENT:
             return None
-        layer = _with_weights(layer, base, tables, bound.radius, count)
+        layer = _with_weights(layer, base, tables, log_scale, count)
         layers.append(layer)
         children, (to, weights) = _children(layer, bound, branch_tolerance, count)
         charged_to.append(to)
         charge.append(weights)
         count += len(layer.exponents)
         layer = children
-    exponents, parents, raised, _, best, best_index = (np.concatenate(part) for part in zip(*layers, strict=True))
     charges = np.zeros(count)
     np.add.at(charges, np.concatenate(charged_to), np.concatenate(charge))
-    return Monomials(exponents, parents, raised, layer_bounds(exponents.sum(axis=1))), best, best_index, charges
+    return _Enumeration(_joined(layers), charges)
+
+
+def _joined(layers: Sequence[_Layer]) -> _Layer:
+    return _Layer(*(np.concatenate(part) for part in zip(*layers, strict=True)))
 
 
 def _scaled_squares(weights: np.ndarray, log_scale: np.ndarray | float) -> np.ndarray:
@@ -131,11 +146,20 @@ def _sample(dimension: int) -> np.ndarray:
     return np.vstack([np.ones((1, dimension)), np.eye(dimension), spread])
 
 
-def _largest_share(monomials: Monomials, charges: np.ndarray, squared: np.ndarray, points: np.ndarray) -> float:
-    """Return the largest share of a diagonal that may have been left out, over points (n, d) of the unit box."""
-    values = [monomials.evaluate(points[start : start + 8]) ** 2 for start in range(0, len(points), 8)]
-    left_out, kept = (np.concatenate([part @ value for value in values]) for part in (charges, squared))
-    return float(np.max(left_out[kept > 0] / kept[kept > 0], initial=0.0))
+def _largest_shares(
+    enumerated: Monomials, squared: np.ndarray, trims: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """Return, for each trim, the largest share of a diagonal that may have been left out over a sample of the box."""
+    left_out = np.stack([np.where(kept, charges, 0.0) for kept, charges in trims])
+    weights = np.stack([np.where(kept, squared, 0.0) for kept, _ in trims])
+    points = _sample(enumerated.exponents.shape[1])
+    largest = np.zeros(len(trims))
+    for rows in runs(len(points), 8):
+        squares = enumerated.evaluate(points[rows]) ** 2
+        lost, diagonal = left_out @ squares, weights @ squares
+        shares = np.divide(lost, diagonal, out=np.zeros_like(lost), where=diagonal > 0)
+        largest = np.maximum(largest, shares.max(axis=1))
+    return largest
 
 
 class _BranchBound:
@@ -166,25 +190,29 @@ class _BranchBound:
         largest_tail = np.max(log_tails, axis=0)
         factors = self.coefficients[:, None] * np.exp(log_tails - largest_tail) * self.points**2
         bounds = np.empty(exponents.shape)
-        step = max(1, CHUNK // len(self.points))
-        for rows in (slice(start, start + step) for start in range(0, len(exponents), step)):
-            bounds[rows] = powers(self.points, exponents[rows]) ** 2 @ factors
+        for rows in runs(len(exponents), CHUNK // len(self.points)):
+            bounds[rows] = monomials(self.points, exponents[rows]) ** 2 @ factors
             for points in self.others:
-                largest = np.max(powers(points, exponents[rows]) ** 2, axis=1)
+                largest = np.max(monomials(points, exponents[rows]) ** 2, axis=1)
                 bounds[rows] *= largest[:, None] * np.max(points**2, axis=0)
         with np.errstate(divide="ignore"):
             return np.log(bounds) + largest_tail
 
 
 def _with_weights(
-    layer: _Layer, base: FreeKernel, tables: Sequence[WeightedPoints], radius: float, offset: int
+    layer: _Layer, base: FreeKernel, tables: Sequence[WeightedPoints], log_scale: float, offset: int
 ) -> _Layer:
     """Put each monomial's own weight beside the largest one of its ancestors."""
-    degree = int(layer.exponents[0].sum())
-    squared = _scaled_squares(feature_weights(base, tables, layer.exponents).value, 2 * degree * math.log(radius))
+    weights = feature_weights(base, tables, layer.exponents)
+    squared = _scaled_squares(weights.value, log_scale)
     own = squared > layer.best
-    index = np.where(own, offset + np.arange(len(squared)), layer.best_index)
-    return layer._replace(best=np.where(own, squared, layer.best), best_index=index)
+    return layer._replace(
+        value=weights.value,
+        error=weights.error,
+        squared=squared,
+        best=np.where(own, squared, layer.best),
+        best_index=np.where(own, offset + np.arange(len(squared)), layer.best_index),
+    )
 
 
 def _children(
@@ -206,47 +234,37 @@ def _children(
         exponents[:, j] += 1
         # log of multinomial(k) lambda^k R^{2|k|}, from that of the parent
         gain = math.log(weights[j]) + 2 * math.log(bound.radius) + math.log(degree + 1)
-        log_weight = layer.log_weight[parents] + gain - np.log(exponents[:, j])
-        weight = np.exp(log_weight + bounds[parents, j])
+        log_factor = layer.log_factor[parents] + gain - np.log(exponents[:, j])
+        weight = np.exp(log_factor + bounds[parents, j])
         dropped = weight <= tolerance * layer.best[parents]
         charged_to.append(layer.best_index[parents[dropped]])
         charges.append(weight[dropped])
         kept = parents[~dropped]
         found.append(
-            _Layer(
-                exponents[~dropped],
-                kept + offset,
-                np.full(len(kept), j),
-                log_weight[~dropped],
-                layer.best[kept],
-                layer.best_index[kept],
+            _Layer(*(part[kept] for part in layer))._replace(
+                exponents=exponents[~dropped],
+                parents=kept + offset,
+                raised=np.full(len(kept), j),
+                log_factor=log_factor[~dropped],
             )
         )
-    empty = _Layer(*(part[:0] for part in layer))
-    children = _Layer(*(np.concatenate(part) for part in zip(empty, *found, strict=True)))
+    children = _joined([_Layer(*(part[:0] for part in layer)), *found])
     return children, (np.concatenate(charged_to), np.concatenate(charges))
 
 
-def _trim(
-    monomials: Monomials,
-    squared: np.ndarray,
-    best: np.ndarray,
-    best_index: np.ndarray,
-    charges: np.ndarray,
-    tolerance: float,
-) -> tuple[np.ndarray, np.ndarray]:
+def _trim(enumerated: Monomials, found: _Enumeration, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
     """Drop childless monomials of small weight, the highest degrees first; return the mask kept and the charges.
 
     Branch bounds ignore that terms of a weight cancel, so many a monomial enumerated turns out not to be needed.
     """
-    kept, needed = np.ones(len(monomials), bool), np.zeros(len(monomials), bool)
-    charges = charges.copy()
-    for start, stop in reversed(list(zip(monomials.layers[1:-1], monomials.layers[2:], strict=True))):
+    layer, charges = found.layer, found.charges.copy()
+    kept, needed = np.ones(len(enumerated), bool), np.zeros(len(enumerated), bool)
+    for start, stop in reversed(list(pairwise(enumerated.layers[1:]))):
         rows = np.arange(start, stop)
-        parents = monomials.parents[rows]
-        total = squared[rows] + charges[rows]
-        drop = ~needed[rows] & (total <= tolerance * best[parents])
+        parents = enumerated.parents[rows]
+        total = layer.squared[rows] + charges[rows]
+        drop = ~needed[rows] & (total <= tolerance * layer.best[parents])
         kept[rows[drop]] = False
-        np.add.at(charges, best_index[parents[drop]], total[drop])
+        np.add.at(charges, layer.best_index[parents[drop]], total[drop])
         needed[parents[~drop]] = True
     return kept, charges

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mkbo_plugins.core import Exponential, SquaredExponential, TaylorSeries, evaluator, prepared, reweight
 from mkbo_plugins.core.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.features import feature_weights, monomial_exponents
-from mkbo_plugins.core.monomials import Monomials, layer_bounds
+from mkbo_plugins.core.monomials import Monomials
 from mkbo_plugins.core.pairsum import ExtendedPairSum, compose
 from mkbo_plugins.core.truncation import truncate
 from mkbo_plugins.errors import KernelError
@@ -85,7 +85,7 @@ def test_monomials_are_products_of_powers_and_closed_under_parents():
     raised = np.array([np.max(np.flatnonzero(k), initial=0) for k in exponents])
     known = {tuple(k): i for i, k in enumerate(exponents)}
     parents = [0] + [known[tuple(k - np.eye(3, dtype=int)[j])] for k, j in zip(exponents[1:], raised[1:], strict=True)]
-    monomials = Monomials(exponents, np.array(parents), raised, layer_bounds(exponents.sum(axis=1)))
+    monomials = Monomials(exponents, np.array(parents), raised)
     X = np.random.default_rng(1).normal(size=(5, 3))
     X[0, 1] = 0
     expected = [[np.prod(x**k) for x in X] for k in exponents]

@@ -46,7 +46,7 @@ def test_monomials_are_products_of_powers():
     X = np.random.default_rng(0).normal(size=(5, 3))
     X[0, 1] = 0
     expected = [[np.prod(x**k) for k in exponents] for x in X]
-    np.testing.assert_allclose(monomials(X, exponents), expected, rtol=1e-13)
+    np.testing.assert_allclose(monomials(X, exponents).T, expected, rtol=1e-13)
 
 
 @few
@@ -69,7 +69,7 @@ def test_tau_gives_back_the_free_kernel(family, dimension, weighted, seed):
     kernel = make_kernel(family, dimension, rng, weighted=weighted)
     X = rng.uniform(-0.9, 0.9, (4, dimension))
     exponents = monomial_exponents(dimension, 24)
-    features = np.exp(log_tau_squared(kernel, exponents) / 2) * monomials(X, exponents)
+    features = np.exp(log_tau_squared(kernel, exponents) / 2) * monomials(X, exponents).T
     features *= np.exp(kernel.log_damping(X))[:, None]
     np.testing.assert_allclose(features @ features.T, kernel.gram(X), rtol=0, atol=1e-11)
 
@@ -95,7 +95,7 @@ def test_features_of_the_machine_are_its_decision_function(family, dimension, se
     exponents = monomial_exponents(dimension, 24)
     tau = np.exp(log_tau_squared(base, exponents) / 2)
     g = (
-        monomials(X, exponents) @ (tau * feature_weights(base, (WeightedPoints(support, alpha),), exponents).value)
+        monomials(X, exponents).T @ (tau * feature_weights(base, (WeightedPoints(support, alpha),), exponents).value)
     ) * np.exp(base.log_damping(X))
     np.testing.assert_allclose(g, base.gram(X, support) @ alpha, rtol=0, atol=1e-10)
 
@@ -125,7 +125,7 @@ def test_total_variance_is_the_mean_feature_distance(family, seed):
     exponents = monomial_exponents(2, 24)
     values = (
         feature_weights(kernel.base, kernel.tables, exponents).value
-        * monomials(X, exponents)
+        * monomials(X, exponents).T
         * np.exp(kernel.base.log_damping(X))[:, None]
     )
     distances = evaluate(FeatureDistance(), undamped(kernel, 2), X)

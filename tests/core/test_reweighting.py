@@ -82,7 +82,7 @@ def test_pair_sum_is_the_sum_over_features(family, m, dimension, weighted, table
     exponents = monomial_exponents(dimension, CONVERGED_DEGREE)
     damping = np.exp(kernel.base.log_damping(points).sum())
     squared = feature_weights(kernel.base, kernel.tables, exponents).value ** 2
-    expected = (squared * monomials(points, exponents).prod(axis=0)).sum() * damping
+    expected = (squared * monomials(points, exponents).prod(axis=1)).sum() * damping
     np.testing.assert_allclose(kernel(*points), expected, rtol=0, atol=1e-12 * scale_of(kernel, m))
 
 
