@@ -77,8 +77,30 @@ class Parameter(ABC):
         return float(raw)
 
 
+class Scaled(Parameter):
+    """A parameter with one coordinate, linear in its raw number or in the logarithm of that."""
+
+    log: bool = False
+
+    @property
+    @abstractmethod
+    def ends(self) -> tuple[float, float]:
+        """The numbers, or their logarithms, at both ends of the coordinate."""
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def to_coordinates(self, column: Array, frame: Frame) -> Array:
+        if self.log:
+            column = array_namespace(column).log(column)
+        low, high = self.ends
+        unit = (column - low) / (high - low)
+        return (2 * unit - 1 if frame == "centred" else unit)[..., None]
+
+
 @dataclass(frozen=True)
-class Numeric(Parameter):
+class Numeric(Scaled):
     """A real or integer parameter between two bounds, on a linear or logarithmic scale.
 
     Parameters
@@ -121,16 +143,8 @@ class Numeric(Parameter):
             )
 
     @property
-    def coordinate_names(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    def to_coordinates(self, column: Array, frame: Frame) -> Array:
-        xp = array_namespace(column)
-        low, high = self.lower, self.upper
-        if self.log:
-            column, low, high = xp.log(column), math.log(low), math.log(high)
-        unit = (column - low) / (high - low)
-        return (2 * unit - 1 if frame == "centred" else unit)[..., None]
+    def ends(self) -> tuple[float, float]:
+        return (math.log(self.lower), math.log(self.upper)) if self.log else (self.lower, self.upper)
 
     def to_raw(self, value: Any) -> float:
         number = _number(value, self.name)
@@ -156,7 +170,7 @@ class Numeric(Parameter):
 
 
 @dataclass(frozen=True)
-class Ordered(Parameter):
+class Ordered(Scaled):
     """Levels with an order: numbers placed by their value, other levels placed evenly by rank.
 
     Parameters
@@ -179,21 +193,12 @@ class Ordered(Parameter):
         return all(is_number(level) for level in self.levels)
 
     @property
-    def coordinate_names(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    @property
     def indexed_levels(self) -> tuple[Level, ...]:
         return () if self.numeric else self.levels
 
     @property
-    def _ends(self) -> tuple[float, float]:
+    def ends(self) -> tuple[float, float]:
         return (float(self.levels[0]), float(self.levels[-1])) if self.numeric else (0.0, len(self.levels) - 1.0)
-
-    def to_coordinates(self, column: Array, frame: Frame) -> Array:
-        low, high = self._ends
-        unit = (column - low) / (high - low)
-        return (2 * unit - 1 if frame == "centred" else unit)[..., None]
 
     def to_raw(self, value: Any) -> float:
         index = _level_index(value, self.name, self.levels)

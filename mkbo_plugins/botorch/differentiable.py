@@ -21,6 +21,7 @@ class _Part(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, None, None, Tensor, Tensor | None]:
         X, Y, value = ctx.saved_tensors
+        second = ctx.same or ctx.needs_input_grad[4]
         of_x, of_y = ctx.fixed.pull_part(
             ctx.name,
             _array(X),
@@ -28,10 +29,11 @@ class _Part(torch.autograd.Function):
             _array(value),
             _array(upstream),
             elementwise=ctx.elementwise,
+            second=second,
         )
         if ctx.same:
             return None, None, None, _tensor(of_x + of_y, X), None
-        return None, None, None, _tensor(of_x, X), _tensor(of_y, X)
+        return None, None, None, _tensor(of_x, X), _tensor(of_y, X) if second else None
 
 
 def _array(tensor: Tensor) -> Any:
@@ -53,7 +55,7 @@ def part(fixed: FixedCovariance, name: str, X: Tensor, Y: Tensor | None, *, elem
     X, Y
         Frame coordinates, (..., n, d) and (..., n', d) with leading shapes that broadcast; None means Y is X.
     """
-    if Y is not None:
+    if Y is not None and (Y.requires_grad or Y.ndim > 2 or elementwise):
         batch = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2])
         X, Y = X.expand(*batch, *X.shape[-2:]), Y.expand(*batch, *Y.shape[-2:])
     return _Part.apply(fixed, name, elementwise, X, Y)

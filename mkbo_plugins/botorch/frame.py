@@ -1,16 +1,26 @@
 """Input transform from raw named columns to the fixed frame of a pre-trained covariance."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.parameters import Categorical, Numeric, Ordered, Parameter
+from mkbo_plugins.parameters import Categorical, Numeric, Ordered, Parameter, Scaled
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.space import ParameterSpace
+
+
+class _Scale(NamedTuple):
+    """Where a coordinate comes from and how: ``factor * (number - low) / (high - low) - (factor - 1)``."""
+
+    column: int
+    log: bool
+    low: float
+    high: float
+    factor: float
 
 
 class NamedFrame(InputTransform):
@@ -68,13 +78,14 @@ class NamedFrame(InputTransform):
         if stock_columns not in chosen:
             raise SpaceError(f"stock_columns must be one of {list(chosen)}, got {stock_columns!r}")
         self.stock_parameters: tuple[Parameter, ...] = chosen[stock_columns]
-        self._translations = {
-            p.name: _translation(p, self.target_space[p.name]) for p in cov.space.parameters if p.name not in fixed
+        self._levels = {
+            p.name: _level_order(p, self.target_space[p.name]) for p in cov.space.parameters if p.name not in fixed
         }
 
         described = [*self.target_space.parameters, *(cov.space.parameters if frame_columns else ())]
         log_names = dict.fromkeys(p.name for p in described if isinstance(p, Numeric) and p.log)
         self._log_names = tuple(name for name in log_names if name not in fixed)
+        self._plan()
         self._level_counts = {p.name: len(p.indexed_levels) for p in self.target_space.parameters if p.indexed_levels}
 
     @property
@@ -99,21 +110,47 @@ class NamedFrame(InputTransform):
             raise SpaceError(f"expected {len(self.names)} columns {list(self.names)}, got {X.shape[-1]}")
         columns = {name: X[..., j] for j, name in enumerate(self.names)}
         self._check(columns)
-        blocks = []
-        if self.frame_columns:
-            blocks += [self._to_frame(p, columns, X) for p in self.pretrained_space.parameters]
-        blocks += [p.to_coordinates(columns[p.name], "unit") for p in self.stock_parameters]
-        return torch.cat(blocks, dim=-1)
+        blocks = [self._scaled(X)] if self._scales else []
+        blocks += [
+            self._to_frame(p, columns, X) if in_frame else p.to_coordinates(columns[p.name], "unit")
+            for p, in_frame in self._others
+        ]
+        return torch.cat(blocks, dim=-1)[..., self._order]
+
+    def _plan(self) -> None:
+        """Split what is put out into coordinates with a scale, computed in one go for all columns, and others."""
+        pieces = [(p, True) for p in (self.pretrained_space.parameters if self.frame_columns else ())]
+        pieces += [(p, False) for p in self.stock_parameters]
+        scaled = [(p, in_frame) for p, in_frame in pieces if isinstance(p, Scaled) and p.name in self.names]
+        scaled.sort(key=lambda piece: piece[0].log)
+        self._others = [piece for piece in pieces if piece not in scaled]
+        self._scales = [
+            _Scale(self.names.index(p.name), p.log, *p.ends, 2.0 if in_frame and self.frame == "centred" else 1.0)
+            for p, in_frame in scaled
+        ]
+        starts, position = {}, 0
+        for piece in (*scaled, *self._others):
+            starts[piece] = position
+            position += len(piece[0].coordinate_names)
+        self._order = [starts[piece] + j for piece in pieces for j in range(len(piece[0].coordinate_names))]
+
+    def _scaled(self, X: Tensor) -> Tensor:
+        """Return all coordinates with a scale, those on a logarithmic one last, (..., n, number of them)."""
+        numbers = X[..., [scale.column for scale in self._scales]]
+        logs = sum(scale.log for scale in self._scales)
+        if logs:
+            numbers = torch.cat([numbers[..., :-logs], numbers[..., -logs:].log()], dim=-1)
+        ends = [(scale.low, scale.high, scale.factor) for scale in self._scales]
+        low, high, factor = torch.tensor(ends, dtype=X.dtype, device=X.device).T
+        return factor * ((numbers - low) / (high - low)) - (factor - 1)
 
     def _to_frame(self, parameter: Parameter, columns: Mapping[str, Tensor], like: Tensor) -> Tensor:
+        """Return the frame coordinates of a parameter that is fixed or has levels."""
         if parameter.name in self.fixed:
             column = torch.full(like.shape[:-1], self.fixed[parameter.name], dtype=like.dtype, device=like.device)
             return parameter.to_coordinates(column, self.frame)
-        levels = self._translations[parameter.name]
-        column = columns[parameter.name]
-        if levels is None:
-            return parameter.to_coordinates(column, self.frame)
-        one_hot = self.target_space[parameter.name].to_coordinates(column, self.frame)
+        levels = self._levels[parameter.name]
+        one_hot = self.target_space[parameter.name].to_coordinates(columns[parameter.name], self.frame)
         padded = torch.cat([one_hot, torch.zeros_like(one_hot[..., :1])], dim=-1)
         return padded[..., levels]
 
@@ -191,8 +228,8 @@ def _column_names(
     return names
 
 
-def _translation(pretrained: Parameter, target: Parameter) -> list[int] | None:
-    """Return, for each pre-trained level, the target's level index (or -1), or None where raw values agree."""
+def _level_order(pretrained: Parameter, target: Parameter) -> list[int]:
+    """Return, for each pre-trained level, the target's level index (or -1), none where raw values agree."""
     if isinstance(pretrained, Categorical) and isinstance(target, Categorical):
         unknown = [level for level in target.levels if level not in pretrained.levels]
         if unknown:
@@ -206,11 +243,11 @@ def _translation(pretrained: Parameter, target: Parameter) -> list[int] | None:
             raise SpaceError(
                 f"parameter {target.name!r}: ordered levels must be those of the table, {list(pretrained.levels)}"
             )
-        return None
+        return []
     numeric = isinstance(target, Numeric) or (isinstance(target, Ordered) and target.numeric)
     if isinstance(pretrained, Categorical) or not numeric:
         raise SpaceError(
             f"parameter {target.name!r} is {type(pretrained).__name__.lower()} in the table and "
             f"{type(target).__name__.lower()} in the target; describe it alike in both"
         )
-    return None
+    return []

@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections import OrderedDict
 from functools import partial
 from typing import Any
 
@@ -15,11 +14,13 @@ from torch import Tensor
 
 from mkbo_plugins.botorch.differentiable import part
 from mkbo_plugins.botorch.frame import NamedFrame
+from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.core.forms import HYPERPARAMETERS, Form, get_form
+from mkbo_plugins.core.recent import Recent
 from mkbo_plugins.errors import ArtefactError, KernelError
 from mkbo_plugins.pretrained import PretrainedCovariance
 
-CACHED_PARTS = 8
+KEPT_PARTS = 8
 """Gram parts kept for inputs seen before; hyperparameter fitting asks for the same ones at every step."""
 
 
@@ -75,9 +76,12 @@ class PretrainedKernel(Kernel):
             if stock_inputs
             else None
         )
+        if self.stock is not None:
+            fit_logarithm(self.stock, "lengthscale")
         for name in self.form.hyperparameters:
             self._register_scale(name)
-        self._cache = _PartCache()
+        self._recent = Recent(KEPT_PARTS)
+        self._constants: Tensor | None = None
 
     @property
     def form(self) -> Form:
@@ -117,6 +121,7 @@ class PretrainedKernel(Kernel):
         """Return the covariance (..., n, n'), or its diagonal (..., n) when `diag`."""
         if last_dim_is_batch:
             raise KernelError("PretrainedKernel couples its coordinates and has no last_dim_is_batch mode")
+        x2 = self._as_constant(x1, x2)
         if self.frame is not None:
             same, x1 = x2 is x1, self.frame.transform(x1)
             x2 = x1 if same else self.frame.transform(x2)
@@ -135,6 +140,21 @@ class PretrainedKernel(Kernel):
         covariance = self.form.combine(parts, stock, scales)
         return covariance if stock is None or self.form.uses_stock else covariance * stock
 
+    def _as_constant(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Return second inputs without a graph where they are training inputs.
+
+        GPyTorch cuts them out of one tensor with the test inputs, so that each step of an acquisition search would
+        compute a gradient with respect to them, more work than the one it needs, and drop it.
+        """
+        if not x2.requires_grad:
+            if x1 is x2 and x2.ndim == 2:
+                self._constants = x2
+            return x2
+        known = self._constants
+        if known is None or x2.shape[-2:] != known.shape or known.requires_grad or not _cut_from_constants(x2):
+            return x2
+        return known if bool((x2.detach() == known).all()) else x2
+
     def _stock_inputs(self, x: Tensor) -> Tensor:
         if self.stock_dims:
             return x[..., self.frame_dims :]
@@ -149,7 +169,10 @@ class PretrainedKernel(Kernel):
         tracked = torch.is_grad_enabled() and (z1.requires_grad or z2.requires_grad)
         if tracked:
             return self._evaluate(name, z1, z2, diag=diag)
-        return self._cache.get((name, diag), z1, z2, lambda: self._evaluate(name, z1, z2, diag=diag))
+        evaluate = partial(self._evaluate, name, diag=diag)
+        if torch.is_inference_mode_enabled():
+            return evaluate(z1, z2)  # no later fit could differentiate through a result kept from here
+        return self._recent.get((name, diag), (z1.detach(), z2.detach()), evaluate)
 
     def _evaluate(self, name: str, z1: Tensor, z2: Tensor, *, diag: bool) -> Tensor:
         same = not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2)
@@ -214,36 +237,16 @@ class PretrainedKernel(Kernel):
             )
 
 
+def _cut_from_constants(x: Tensor) -> bool:
+    """Return whether a tensor is a slice of a concatenation in which something needs no gradient."""
+    cut = x.grad_fn
+    joined = cut.next_functions[0][0] if cut is not None and cut.name().startswith("Slice") else None
+    return joined is not None and joined.name().startswith("Cat") and any(f is None for f, _ in joined.next_functions)
+
+
 def _read_scale(name: str, kernel: PretrainedKernel) -> Tensor:
     return kernel.scale(name)
 
 
 def _write_scale(name: str, kernel: PretrainedKernel, value: Tensor) -> None:
     kernel.set_scale(name, value)
-
-
-class _PartCache:
-    """A few most recent results with the inputs they are for, compared by value; copies start empty."""
-
-    def __init__(self) -> None:
-        self._entries: OrderedDict[Any, tuple[Tensor, Tensor, Tensor]] = OrderedDict()
-
-    def get(self, key: Any, z1: Tensor, z2: Tensor, compute: Any) -> Tensor:
-        key = (*key, z1.shape, z2.shape, z1.dtype, z1.device)
-        entry = self._entries.get(key)
-        if entry is not None and torch.equal(entry[0], z1) and torch.equal(entry[1], z2):
-            self._entries.move_to_end(key)
-            return entry[2]
-        value = compute().detach()
-        if value.is_inference():
-            return value  # no later fit could differentiate through it
-        self._entries[key] = (z1.detach().clone(), z2.detach().clone(), value)
-        while len(self._entries) > CACHED_PARTS:
-            self._entries.popitem(last=False)
-        return value
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_PartCache":
-        return _PartCache()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_PartCache, ())

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
+from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.errors import MkboError, TableError, TableWarning
 from mkbo_plugins.parameters import Numeric
@@ -100,7 +101,10 @@ def pretrained_gp(
         frame=frame,
         batch_shape=torch.Size([*train_X.shape[:-2], *([outputs] if outputs > 1 else [])]),
     )
-    return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, covar_module=kernel, **kwargs)
+    model = SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, covar_module=kernel, **kwargs)
+    if train_Yvar is None and "likelihood" not in kwargs:
+        fit_logarithm(model.likelihood.noise_covar, "noise")
+    return model
 
 
 def _check_data(train_X: Tensor, train_Y: Tensor, train_Yvar: Tensor | None) -> None:

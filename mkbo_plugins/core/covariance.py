@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from array_api_compat import array_namespace
 
@@ -14,8 +14,12 @@ from mkbo_plugins.core.evaluator import Choice
 from mkbo_plugins.core.gram import Formula, evaluate, pull
 from mkbo_plugins.core.kernels import pull_gram
 from mkbo_plugins.core.normalisation import Normalised
+from mkbo_plugins.core.recent import Recent
 from mkbo_plugins.core.reweighting import Reweighted, ReweightedKernel
 from mkbo_plugins.core.two_layer import FeatureDistance
+
+KEPT_VALUES = 4
+"""Sets of points for which values of the decision function are kept."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class FixedCovariance:
     decision_spread: float
     choice: Choice = field(default="auto", compare=False)
     tolerance: float = field(default=1e-10, compare=False)
+    _recent: Recent = field(default_factory=lambda: Recent(KEPT_VALUES), init=False, compare=False, repr=False)
 
     @cached_property
     def kernel(self) -> ReweightedKernel:
@@ -48,7 +53,9 @@ class FixedCovariance:
 
     def standardised_decision(self, X: Array) -> Array:
         """Return g at points (..., n, d), centred and scaled by its mean and spread over the table's rows."""
-        return (self.decision(X) - self.decision_mean) / self.decision_spread
+        return self._recent.get(
+            "decision", (X,), lambda points: (self.decision(points) - self.decision_mean) / self.decision_spread
+        )
 
     def part(self, name: str, X: Array, Y: Array | None = None, *, elementwise: bool = False) -> Array:
         """Return one fixed part between points.
@@ -75,7 +82,8 @@ class FixedCovariance:
         upstream: Array,
         *,
         elementwise: bool = False,
-    ) -> tuple[Array, Array]:
+        second: bool = True,
+    ) -> tuple[Array, Array | None]:
         """Pull a gradient with respect to a part back to both arguments.
 
         Parameters
@@ -86,13 +94,27 @@ class FixedCovariance:
             What `part` returned.
         upstream
             Gradient with respect to it, of its shape.
+        second
+            Whether the gradient with respect to the second argument is wanted.
 
         Returns
         -------
         tuple of arrays
-            Gradients with respect to the first and the second argument, of the shapes of X and Y (or X).
+            Gradients with respect to the first and the second argument, of the shapes of X and Y (or X); None may take
+            the place of the second where it is not wanted.
         """
-        return PARTS[name].pull(self, X, Y, value, upstream, elementwise)
+        return PARTS[name].pull(self, Pull(X, Y, value, upstream, elementwise, second))
+
+
+class Pull(NamedTuple):
+    """What `FixedCovariance.pull_part` is given."""
+
+    X: Array
+    Y: Array | None
+    value: Array
+    upstream: Array
+    elementwise: bool
+    second: bool
 
 
 class Part(Protocol):
@@ -101,9 +123,7 @@ class Part(Protocol):
     def value(self, fixed: FixedCovariance, X: Array, Y: Array | None, elementwise: bool) -> Array:
         """Return what `FixedCovariance.part` does."""
 
-    def pull(
-        self, fixed: FixedCovariance, X: Array, Y: Array | None, value: Array, upstream: Array, elementwise: bool
-    ) -> tuple[Array, Array]:
+    def pull(self, fixed: FixedCovariance, given: Pull) -> tuple[Array, Array | None]:
         """Return what `FixedCovariance.pull_part` does."""
 
 
@@ -118,12 +138,18 @@ class _OfKernel:
         value = evaluate(self.formula, fixed.kernel.evaluator, X, Y, elementwise=elementwise)
         return value / fixed.mean_diagonal if self.has_unit else value
 
-    def pull(
-        self, fixed: FixedCovariance, X: Array, Y: Array | None, value: Array, upstream: Array, elementwise: bool
-    ) -> tuple[Array, Array]:
+    def pull(self, fixed: FixedCovariance, given: Pull) -> tuple[Array, Array | None]:
         unit = fixed.mean_diagonal if self.has_unit else 1.0
-        scaled = (value * unit, upstream / unit)
-        return pull(self.formula, fixed.kernel.evaluator, X, Y, *scaled, elementwise=elementwise)
+        return pull(
+            self.formula,
+            fixed.kernel.evaluator,
+            given.X,
+            given.Y,
+            given.value * unit,
+            given.upstream / unit,
+            elementwise=given.elementwise,
+            second=given.second,
+        )
 
 
 class _Base:
@@ -131,11 +157,9 @@ class _Base:
         kernel = fixed.decision.kernel
         return kernel(X, X if Y is None else Y) if elementwise else kernel.gram(X, Y)
 
-    def pull(
-        self, fixed: FixedCovariance, X: Array, Y: Array | None, value: Array, upstream: Array, elementwise: bool
-    ) -> tuple[Array, Array]:
-        Y = X if Y is None else Y
-        if not elementwise:
+    def pull(self, fixed: FixedCovariance, given: Pull) -> tuple[Array, Array | None]:
+        X, Y, upstream = given.X, given.X if given.Y is None else given.Y, given.upstream
+        if not given.elementwise:
             return pull_gram(fixed.decision.kernel, X, Y, upstream)
         of_x, of_y = pull_gram(fixed.decision.kernel, X[..., None, :], Y[..., None, :], upstream[..., None, None])
         return of_x[..., 0, :], of_y[..., 0, :]
@@ -148,18 +172,15 @@ class _Moment:
         left, right = per_pair(of_x, of_y, elementwise=elementwise)
         return left * right
 
-    def pull(
-        self, fixed: FixedCovariance, X: Array, Y: Array | None, value: Array, upstream: Array, elementwise: bool
-    ) -> tuple[Array, Array]:
-        xp = array_namespace(X)
-        Y = X if Y is None else Y
+    def pull(self, fixed: FixedCovariance, given: Pull) -> tuple[Array, Array | None]:
+        xp = array_namespace(given.X)
+        X, Y, upstream = given.X, given.X if given.Y is None else given.Y, given.upstream / fixed.decision_spread
         of_x, of_y = fixed.standardised_decision(X), fixed.standardised_decision(Y)
-        left, right = per_pair(of_x, of_y, elementwise=elementwise)
+        left, right = per_pair(of_x, of_y, elementwise=given.elementwise)
         to_x, to_y = upstream * right, upstream * left
-        if not elementwise:
+        if not given.elementwise:
             to_x, to_y = xp.sum(to_x, axis=-1), xp.sum(to_y, axis=-2)
-        spread = fixed.decision_spread
-        return fixed.decision.pull(X, to_x / spread), fixed.decision.pull(Y, to_y / spread)
+        return fixed.decision.pull(X, to_x), fixed.decision.pull(Y, to_y) if given.second else None
 
 
 PARTS: Mapping[str, Part] = MappingProxyType(

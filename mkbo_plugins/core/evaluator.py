@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.features import Weights, feature_weights
@@ -22,6 +22,7 @@ from mkbo_plugins.core.monomials import Monomials
 from mkbo_plugins.core.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.prepared import Prepared, ScaledSum, SumForm
+from mkbo_plugins.core.recent import Recent
 from mkbo_plugins.core.truncation import truncate
 from mkbo_plugins.errors import KernelError
 
@@ -81,7 +82,7 @@ class CertifiedEvaluator:
     choice: Choice = "auto"
     tolerance: float = 1e-10
     _sets: dict[tuple[float, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
-    _ready: list[tuple[Any, Prepared]] = field(default_factory=list, init=False, repr=False)
+    _ready: Recent = field(default_factory=lambda: Recent(KEPT_POINTS), init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.choice not in CHOICES:
@@ -96,7 +97,7 @@ class CertifiedEvaluator:
         return {
             **{name: getattr(self, name) for name in ("base", "tables", "dimension", "choice", "tolerance")},
             "_sets": {},
-            "_ready": [],
+            "_ready": Recent(KEPT_POINTS),
         }
 
     def prepare(self, X: Array, Y: Array | None = None) -> tuple[SumForm, Prepared, Prepared]:
@@ -275,16 +276,4 @@ class CertifiedEvaluator:
 
     def _prepared(self, form: SumForm, X: Array) -> Prepared:
         """Return points made ready, from those kept where they are the same by value."""
-        if not isinstance(form, FeatureSum) or X.ndim != 2:
-            return form.prepare(X)
-        xp = array_namespace(X)
-        key = (id(form), X.shape, X.dtype, device(X), xp)
-        for position, (known, prepared) in enumerate(self._ready):
-            if known == key and bool(xp.all(prepared.points == X)):
-                self._ready.insert(0, self._ready.pop(position))
-                return prepared
-        prepared = form.prepare(xp.asarray(X, copy=True))
-        if prepared.values is not None:
-            self._ready.insert(0, (key, prepared))
-            del self._ready[KEPT_POINTS:]
-        return prepared
+        return form.prepare(X) if X.ndim != 2 else self._ready.get(id(form), (X,), form.prepare)

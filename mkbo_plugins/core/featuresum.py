@@ -65,7 +65,7 @@ class FeatureSum:
         flat = xp.reshape(X, (-1, X.shape[-1]))
         coefficients = constant(self._of_squares, X)
         found, values = [], None
-        for rows in self._blocks(flat.shape[0]):
+        for rows in self._blocks(flat.shape[0], share=1.0):
             values = self.monomials.evaluate(nonzero(flat[rows, :]))
             found.append(xp.matmul(coefficients, values * values))
         sums = xp.reshape(xp.matrix_transpose(xp.concat(found, axis=1)), (*X.shape[:-1], 3))
@@ -97,16 +97,18 @@ class FeatureSum:
         """Return the mantissas of ``S(x_i * y_i)``, (..., n)."""
         return self.pointwise(P.points * Q.points).mantissa
 
-    def pull_between(self, P: Prepared, Q: Prepared, upstream: Array) -> tuple[Array, Array]:
-        """Pull a gradient with respect to `between` back to both points."""
+    def pull_between(
+        self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True
+    ) -> tuple[Array, Array | None]:
+        """Pull a gradient with respect to `between` back to both points, or only the first."""
         xp = array_namespace(P.points)
         if P.points.ndim > 2:
             pulled = [
-                self.pull_between(P.select(b, ...), Q.select(b, ...), upstream[b, ...])
+                self.pull_between(P.select(b, ...), Q.select(b, ...), upstream[b, ...], second=second)
                 for b in range(P.points.shape[0])
             ]
             of_x, of_y = zip(*pulled, strict=True)
-            return xp.stack(of_x), xp.stack(of_y)
+            return xp.stack(of_x), xp.stack(of_y) if second else None
         squared = constant(self.weights**2, P.points)[:, None]
         of_y, found = xp.zeros_like(Q.points), []
         for rows, values in self._value_blocks(P, share=1.0):
@@ -114,10 +116,11 @@ class FeatureSum:
             for columns, others in self._value_blocks(Q, share=0.5):
                 slope = upstream[rows, columns]
                 to_x = to_x + xp.matmul(others, xp.matrix_transpose(slope))
-                to_y = squared * xp.matmul(values, slope)
-                of_y[columns, :] += self.monomials.pull(nonzero(Q.points[columns, :]), others, to_y)
+                if second:
+                    to_y = squared * xp.matmul(values, slope)
+                    of_y[columns, :] += self.monomials.pull(nonzero(Q.points[columns, :]), others, to_y)
             found.append(self.monomials.pull(nonzero(P.points[rows, :]), values, squared * to_x))
-        return xp.concat(found), of_y
+        return xp.concat(found), of_y if second else None
 
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, n', d)."""

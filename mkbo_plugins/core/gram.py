@@ -126,7 +126,8 @@ def pull(
     upstream: Array,
     *,
     elementwise: bool = False,
-) -> tuple[Array, Array]:
+    second: bool = True,
+) -> tuple[Array, Array | None]:
     """Pull a gradient with respect to what `evaluate` returned back to both points.
 
     Parameters
@@ -137,22 +138,25 @@ def pull(
         What it returned.
     upstream
         Gradient with respect to it, of its shape.
+    second
+        Whether the gradient with respect to the second argument is wanted.
 
     Returns
     -------
     tuple of arrays
-        Gradients with respect to the first and the second argument, of the shapes of X and Y (or X).
+        Gradients with respect to the first and the second argument, of the shapes of X and Y (or X); None in place of
+        the second where it is not wanted.
     """
     xp = array_namespace(X)
     if not elementwise and _single(X, Y):
         arguments = (*_without_axis(X, Y), value[..., 0, 0], upstream[..., 0, 0])
-        of_x, of_y = pull(formula, evaluator, *arguments, elementwise=True)
-        return of_x[..., None, :], of_y[..., None, :]
+        of_x, of_y = pull(formula, evaluator, *arguments, elementwise=True, second=second)
+        return of_x[..., None, :], None if of_y is None else of_y[..., None, :]
     left, right, _ = _common(X, Y, elementwise=elementwise)
-    if not elementwise and Y is not None and right is not None and right.ndim == 2 < Y.ndim:
+    if second and not elementwise and Y is not None and right is not None and right.ndim == 2 < Y.ndim:
         return _pull_shared(formula, evaluator, X, right, value, upstream, Y.shape)
-    second = left if right is None else right
-    n, m = left.shape[-2], second.shape[-2]
+    other = left if right is None else right
+    n, m = left.shape[-2], other.shape[-2]
     value, upstream = (xp.astype(array, xp.float64) for array in (value, upstream))
     if elementwise:
         value, upstream = (xp.reshape(array, (-1,)) for array in (value, upstream))
@@ -170,25 +174,24 @@ def pull(
         of_x, of_y = (xp.concat(part) for part in zip(*parts, strict=True))
     else:
         value, upstream = (xp.reshape(array, (*left.shape[:-1], m)) for array in (value, upstream))
-        of_x, of_y = xp.zeros_like(left), xp.zeros_like(second)
-        if left.ndim > 2:
-            for batch in runs(left.shape[0], MAX_ENTRIES // 4 // max(1, n * m)):
-                of_x[batch, ...], of_y[batch, ...] = _pull_block(
-                    formula,
-                    evaluator,
-                    left[batch, ...],
-                    second[batch, ...],
-                    value[batch, ...],
-                    upstream[batch, ...],
-                )
-        else:
-            for rows in runs(n, MAX_ENTRIES // 4 // max(1, m)):
-                of_x[rows, :], more = _pull_block(
-                    formula, evaluator, left[rows, :], second, value[rows, :], upstream[rows, :]
-                )
-                of_y = of_y + more
-    shape_y = X.shape if Y is None else Y.shape
-    return xp.astype(_summed_to(of_x, X.shape), X.dtype), xp.astype(_summed_to(of_y, shape_y), X.dtype)
+        of_x, of_y = xp.zeros_like(left), xp.zeros_like(other)
+        batched = left.ndim > 2
+        for part in runs(left.shape[0], MAX_ENTRIES // 4 // max(1, n * m if batched else m)):
+            of_x[part, ...], more = _pull_block(
+                formula,
+                evaluator,
+                left[part, ...],
+                other[part, ...] if batched else other,
+                value[part, ...],
+                upstream[part, ...],
+                second=second,
+            )
+            if more is not None and batched:
+                of_y[part, ...] = more
+            elif more is not None:
+                of_y += more
+    of_x = xp.astype(_summed_to(of_x, X.shape), X.dtype)
+    return of_x, xp.astype(_summed_to(of_y, X.shape if Y is None else Y.shape), X.dtype) if second else None
 
 
 def _single(X: Array, Y: Array | None) -> bool:
@@ -284,13 +287,20 @@ def _rowwise(formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array
 
 
 def _pull_block(
-    formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array, value: Array, upstream: Array
-) -> tuple[Array, Array]:
+    formula: Formula,
+    evaluator: CertifiedEvaluator,
+    X: Array,
+    Y: Array,
+    value: Array,
+    upstream: Array,
+    *,
+    second: bool,
+) -> tuple[Array, Array | None]:
     form, P, Q = evaluator.prepare(X, Y)
     found = formula.derivatives(upstream, value, *_sides(evaluator.base, P, Q, elementwise=False))
-    of_x, of_y = form.pull_between(P, Q, found.between)
+    of_x, of_y = form.pull_between(P, Q, found.between, second=second)
     of_x = of_x + _pull_side(evaluator.base, form, P, found.x.summed(-1))
-    return of_x, of_y + _pull_side(evaluator.base, form, Q, found.y.summed(-2))
+    return of_x, None if of_y is None else of_y + _pull_side(evaluator.base, form, Q, found.y.summed(-2))
 
 
 def _pull_rowwise(

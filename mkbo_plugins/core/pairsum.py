@@ -99,8 +99,10 @@ class PairSum:
         rows = np.arange(math.prod(P.points.shape[:-1]))
         return xp.reshape(self._between(P, Q, rows, rows), P.points.shape[:-1])
 
-    def pull_between(self, P: Prepared, Q: Prepared, upstream: Array) -> tuple[Array, Array]:
-        """Pull a gradient with respect to `between` back to both points."""
+    def pull_between(
+        self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True
+    ) -> tuple[Array, Array | None]:
+        """Pull a gradient with respect to `between` back to both points, or only the first."""
         xp = array_namespace(P.points)
         of_x, of_y = [], xp.zeros_like(Q.points)
         size = math.prod(P.points.shape[:-2]) * math.prod(Q.points.shape[-2:])
@@ -108,8 +110,9 @@ class PairSum:
             part = P.select(..., rows)
             slope = upstream[..., rows, :][..., None] * self.entry_gradients(part, Q)
             of_x.append(xp.sum(slope * Q.points[..., None, :, :], axis=-2))
-            of_y = of_y + xp.sum(slope * part.points[..., :, None, :], axis=-3)
-        return xp.concat(of_x, axis=-2), of_y
+            if second:
+                of_y = of_y + xp.sum(slope * part.points[..., :, None, :], axis=-3)
+        return xp.concat(of_x, axis=-2), of_y if second else None
 
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (..., n, n', d)."""

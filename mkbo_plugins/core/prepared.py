@@ -93,8 +93,13 @@ class SumForm(Protocol):
     def rowwise(self, P: Prepared, Q: Prepared) -> Array:
         """Return the mantissas of ``S(x_i * y_i)``, (..., n), on the sum of both half log scales."""
 
-    def pull_between(self, P: Prepared, Q: Prepared, upstream: Array) -> tuple[Array, Array]:
-        """Pull a gradient with respect to `between` back to both points, the scales held constant."""
+    def pull_between(
+        self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True
+    ) -> tuple[Array, Array | None]:
+        """Pull a gradient with respect to `between` back to both points, the scales held constant.
+
+        None takes the place of the second gradient where it is not wanted.
+        """
 
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, n', d), without batches."""

@@ -172,9 +172,50 @@ def test_deepcopy_shares_the_artefact_and_starts_with_an_empty_cache():
     kernel(make_points()).to_dense()
     duplicate = copy.deepcopy(kernel)
     assert duplicate.cov is kernel.cov
-    assert len(kernel._cache._entries) > 0
-    assert len(duplicate._cache._entries) == 0
-    assert len(pickle.loads(pickle.dumps(kernel))._cache._entries) == 0
+    assert len(kernel._recent._entries) > 0
+    assert len(duplicate._recent._entries) == 0
+    assert len(pickle.loads(pickle.dumps(kernel))._recent._entries) == 0
+
+
+def joined(train, test):
+    """Return test and training rows cut out of one tensor, as GPyTorch gives them to a kernel."""
+    both = torch.cat([train.expand(*test.shape[:-2], *train.shape), test], dim=-2)
+    return both[..., len(train) :, :], both[..., : len(train), :]
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_training_inputs_in_a_prediction_cost_no_gradient(form, monkeypatch):
+    kernel, train = make_kernel(form), make_points(7)
+    test = torch.stack([make_points(2, seed=k) for k in range(1, 4)]).requires_grad_()
+    weights = torch.rand(3, 2, 7, dtype=torch.double)
+    expected = kernel(*joined(train, test)).to_dense()
+    gradient = torch.autograd.grad((weights * expected).sum(), test)[0]
+
+    asked, pull_part = [], FixedCovariance.pull_part
+    monkeypatch.setattr(
+        FixedCovariance,
+        "pull_part",
+        lambda *args, second, **kwargs: asked.append(second) or pull_part(*args, second=second, **kwargs),
+    )
+    kernel(train).to_dense()
+    value = kernel(*joined(train, test)).to_dense()
+    assert torch.allclose(value, expected, rtol=1e-12)
+    assert torch.allclose(torch.autograd.grad((weights * value).sum(), test)[0], gradient, rtol=1e-9, atol=1e-12)
+    assert asked
+    assert not any(asked)
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_inputs_that_need_a_gradient_get_it_where_they_equal_training_inputs(form):
+    kernel, train = make_kernel(form), make_points(7)
+    kernel(train).to_dense()
+    test, same = make_points(2, seed=1).requires_grad_(), train.clone().requires_grad_()
+    weights = torch.rand(2, 7, dtype=torch.double)
+    for first, second in ((test, same), joined(same, test), (test, torch.cat([same[:3], same[3:]])[:])):
+        direct = torch.autograd.grad((weights * kernel(first, second).to_dense()).sum(), same)[0]
+        alone = same.detach().clone().requires_grad_()
+        value = make_kernel(form)(test.detach(), alone).to_dense()
+        assert torch.allclose(direct, torch.autograd.grad((weights * value).sum(), alone)[0], rtol=1e-9, atol=1e-12)
 
 
 def test_priors_survive_copies_and_set_the_scales():

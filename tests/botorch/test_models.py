@@ -40,7 +40,7 @@ def copy_stock(model, stock, outputs=None):
     """Give a model the length scales, mean and noise of a stock model."""
     model.covar_module.stock.lengthscale = stock.covar_module.lengthscale.detach().clone()
     model.mean_module.load_state_dict(stock.mean_module.state_dict())
-    model.likelihood.load_state_dict(stock.likelihood.state_dict())
+    model.likelihood.noise = stock.likelihood.noise.detach().clone()
     return model
 
 
