@@ -18,6 +18,7 @@ from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.features import Weights, feature_weights
 from mkbo_plugins.core.featuresum import PRODUCT_COST, FeatureSum
 from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.mixedpairs import MixedPairSum
 from mkbo_plugins.core.monomials import Monomials
 from mkbo_plugins.core.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
 from mkbo_plugins.core.points import WeightedPoints
@@ -158,6 +159,13 @@ class CertifiedEvaluator:
         """The pair sum with exponents beyond double precision."""
         return compose(self.base, self.tables, self.dimension, CompensatedPairSum)
 
+    @cached_property
+    def mixed(self) -> PairSum:
+        """The compensated pair sum, in double-double arithmetic where it falls short."""
+        form = self.compensated
+        limit = PAIR_SHARE * self.tolerance
+        return MixedPairSum(form.kernel, form.points, form.sign, form.log_abs, form.log_low, limit=limit)
+
     def describe(self) -> str:
         """Return in words how points inside the frame are evaluated."""
         features = self.features() if self.choice in ("auto", "features") else None
@@ -203,7 +211,7 @@ class CertifiedEvaluator:
             costs["pairs"] = of_pairs
         if self.base.exponent_rate is not None:
             costs["compensated"] = COMPENSATED_COST * of_pairs
-            costs["extended"] = EXTENDED_COST * of_pairs
+            costs["mixed"] = EXTENDED_COST * of_pairs
         if features is not None:
             costs["features"] = features.cost(fewer, more, entries)
         for name in sorted(costs, key=costs.__getitem__):

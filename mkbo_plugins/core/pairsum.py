@@ -86,18 +86,18 @@ class PairSum:
             rows, columns = np.triu_indices(n)
             triangle = np.empty((n, n), dtype=np.int64)
             triangle[rows, columns] = triangle[columns, rows] = np.arange(rows.size)
-            values = self._between(P, Q, rows, columns)
+            values = self.entries(P, Q, rows, columns)
             return xp.reshape(xp.take(values, xp.asarray(triangle.ravel(), device=device(values)), axis=0), (n, n))
         batch = math.prod(P.points.shape[:-2])
         rows = np.arange(batch * n).repeat(m)
         columns = (np.arange(batch)[:, None, None] * m + np.zeros((n, 1), int) + np.arange(m)).ravel()
-        return xp.reshape(self._between(P, Q, rows, columns), (*P.points.shape[:-1], m))
+        return xp.reshape(self.entries(P, Q, rows, columns), (*P.points.shape[:-1], m))
 
     def rowwise(self, P: Prepared, Q: Prepared) -> Array:
         """Return the mantissas of ``S(x_i * y_i)``, (..., n)."""
         xp = array_namespace(P.points)
         rows = np.arange(math.prod(P.points.shape[:-1]))
-        return xp.reshape(self._between(P, Q, rows, rows), P.points.shape[:-1])
+        return xp.reshape(self.entries(P, Q, rows, rows), P.points.shape[:-1])
 
     def pull_between(
         self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True
@@ -140,7 +140,7 @@ class PairSum:
         scale = 2 * (half + self._unit)
         return ScaledSum(*(xp.reshape(value, U.shape[:-1]) for value in (mantissa, error, scale)))
 
-    def _between(self, P: Prepared, Q: Prepared, rows: np.ndarray, columns: np.ndarray) -> Array:
+    def entries(self, P: Prepared, Q: Prepared, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the mantissas between points P[rows] and Q[columns], indices (m,) into the flat points, (m,)."""
         xp = array_namespace(P.points)
         d = P.points.shape[-1]

@@ -138,7 +138,7 @@ def test_precision_is_raised_where_terms_cancel():
     kernel = reweight(Exponential(sigma=0.02), z, [1.0, -1.0])
     X = np.array([[9.0, -8.5], [8.7, 9.0]])
     form, P, _ = certified(kernel).prepare(X)
-    assert form.name == "extended pairs"
+    assert form.name == "mixed pairs"
     best = compose(kernel.base, kernel.tables, 2, ExtendedPairSum)
     R = best.prepare(X)
     np.testing.assert_allclose(form.between(P, P), best.between(R, R), rtol=1e-12)
