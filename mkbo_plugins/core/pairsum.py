@@ -24,6 +24,7 @@ from mkbo_plugins.core.features import EPS, extended_log_damping, extended_produ
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.prepared import MAX_ENTRIES, Prepared, ScaledSum
+from mkbo_plugins.core.threads import in_threads
 
 BLOCK_ENTRIES = 1 << 17
 """Entries of one block of exponentials; 1 MiB, so that a block stays in the cache."""
@@ -104,15 +105,17 @@ class PairSum:
     ) -> tuple[Array, Array | None]:
         """Pull a gradient with respect to `between` back to both points, or only the first."""
         xp = array_namespace(P.points)
-        of_x, of_y = [], xp.zeros_like(Q.points)
-        size = math.prod(P.points.shape[:-2]) * math.prod(Q.points.shape[-2:])
-        for rows in runs(P.points.shape[-2], MAX_ENTRIES // 4 // max(1, size)):
+        n, size = P.points.shape[-2], math.prod(P.points.shape[:-2]) * math.prod(Q.points.shape[-2:])
+
+        def pulled(rows: slice) -> tuple[Array, Array | None]:
             part = P.select(..., rows)
             slope = upstream[..., rows, :][..., None] * self.entry_gradients(part, Q)
-            of_x.append(xp.sum(slope * Q.points[..., None, :, :], axis=-2))
-            if second:
-                of_y = of_y + xp.sum(slope * part.points[..., :, None, :], axis=-3)
-        return xp.concat(of_x, axis=-2), of_y if second else None
+            of_y = xp.sum(slope * part.points[..., :, None, :], axis=-3) if second else None
+            return xp.sum(slope * Q.points[..., None, :, :], axis=-2), of_y
+
+        largest = MAX_ENTRIES // 4 // max(1, size)
+        of_x, of_y = zip(*in_threads(pulled, n, largest, n * size * self.pairs, P.points), strict=True)
+        return xp.concat(of_x, axis=-2), sum(of_y) if second else None
 
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (..., n, n', d)."""
@@ -146,13 +149,15 @@ class PairSum:
         d = P.points.shape[-1]
         left, right = (xp.reshape(R.points, (-1, d)) for R in (P, Q))
         of_left, of_right = (xp.reshape(R.half_log_scale, (-1,)) - self._unit for R in (P, Q))
-        found = []
-        for run in runs(rows.size, MAX_ENTRIES // 8 // max(1, d)):
+
+        def summed(run: slice) -> Array:
             i, j = (xp.asarray(index[run], device=device(left)) for index in (rows, columns))
-            arguments = (
-                xp.take(values, k, axis=0) for values, k in ((left, i), (right, j), (of_left, i), (of_right, j))
+            return self._sum(
+                *(xp.take(values, k, axis=0) for values, k in ((left, i), (right, j), (of_left, i), (of_right, j)))
             )
-            found.append(self._sum(*arguments))
+
+        largest = MAX_ENTRIES // 8 // max(1, d)
+        found = in_threads(summed, rows.size, largest, rows.size * self.pairs, left)
         return found[0] if len(found) == 1 else xp.concat(found)
 
     def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:

@@ -1,11 +1,13 @@
-"""Time of normalised Gram matrices against the plain pair sum: ``python -m tests.speed.evaluator [FILE...]``.
+"""Time of normalised Gram matrices against the plain pair sum: ``python -m tests.speed.evaluator [FILE...] [--growth]``.
 
 The baseline sums over all ordered pairs of support vectors in PyTorch, float64, two threads, in rows of bounded memory;
-it is timed on fewer rows and scaled. Files are saved covariances to time besides the synthetic cases.
+it is timed on fewer rows and scaled. Files are saved covariances to time besides the synthetic cases. With --growth, a
+second table shows how time and memory grow with the number of points n, of rows N, of coordinates d, and the tolerance.
 """
 
-import sys
+import argparse
 import time
+import tracemalloc
 
 import numpy as np
 import torch
@@ -21,6 +23,12 @@ from mkbo_plugins.core.svr import fit_svr
 POINTS = 400
 TIMED_ROWS = 40
 BUDGET = 256e6
+GROWTH = {
+    "n": (100, 400, 1600, 5000),
+    "N": (40, 80, 163, 326),
+    "d": (2, 3, 5, 8, 11),
+    "tolerance": (1e-6, 1e-8, 1e-10, 1e-12),
+}
 SYNTHETIC = [(5, 3.0, 163), (5, 8.0, 163), (2, 0.36, 163), (2, 1.0, 163), (11, 0.1, 46), (5, 0.5, 163)]
 
 
@@ -83,8 +91,41 @@ def row(name, kernel):
     )
 
 
+def growth():
+    """Print how the time of a Gram matrix between new points grows with each of n, N, d and tolerance."""
+    usual = {"n": 400, "N": 163, "d": 5, "tolerance": 1e-10}
+    print(f"\nGrowth from {usual}, sigma = 2; X and Y new in each repeat; MiB besides the result")
+    print(f"{'':>10} {'':>8} {'form':18} {'M':>7} {'seconds':>8} {'MiB':>6}")
+    for name, values in GROWTH.items():
+        for changed in values:
+            case = {**usual, name: changed}
+            trained_kernel = trained(case["d"], 2.0, case["N"])
+            kernel = ReweightedKernel(trained_kernel.base, trained_kernel.tables, tolerance=case["tolerance"])
+            measure_growth(name, changed, kernel, case["n"])
+
+
+def measure_growth(name, changed, kernel, n):
+    """Print one line of the growth table."""
+    rng = np.random.default_rng(1)
+    kernel.evaluator.features()
+    draws = iter(rng.uniform(-1, 1, (8, n, kernel.dimension)))
+    form, *_ = kernel.evaluator.prepare(next(draws), next(draws))
+    took = seconds(lambda: evaluate(Normalised(), kernel.evaluator, next(draws), next(draws)))
+    X, Y = rng.uniform(-1, 1, (2, n, kernel.dimension))
+    tracemalloc.start()
+    evaluate(Normalised(), kernel.evaluator, X, Y)
+    extra = tracemalloc.get_traced_memory()[1] / 2**20 - n * n / 2**17
+    tracemalloc.stop()
+    size = len(form.monomials) if isinstance(form, FeatureSum) else ""
+    print(f"{name:>10} {changed:>8g} {form.name:18} {size!s:>7} {took:8.3f} {extra:6.0f}", flush=True)
+
+
 def main():
-    """Print the table."""
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("files", nargs="*", help="saved covariances")
+    parser.add_argument("--growth", action="store_true")
+    arguments = parser.parse_args()
     torch.set_num_threads(2)
     print(
         f"{POINTS} x {POINTS} points; seconds of building features, the baseline, ours with NumPy and PyTorch; ratios"
@@ -96,8 +137,10 @@ def main():
     for d, sigma, rows in SYNTHETIC:
         kernel = trained(d, sigma, rows)
         row(f"d={d} sigma={sigma:g}", ReweightedKernel(kernel.base, kernel.tables, tolerance=1e-9))
-    for file in sys.argv[1:]:
+    for file in arguments.files:
         row(file.rsplit("/", 1)[-1].split(".")[0], PretrainedCovariance.load(file).fixed.kernel)
+    if arguments.growth:
+        growth()
 
 
 if __name__ == "__main__":
