@@ -15,7 +15,7 @@ from torch import Tensor
 from mkbo_plugins.botorch.differentiable import part
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
-from mkbo_plugins.core.forms import HYPERPARAMETERS, Form, get_form
+from mkbo_plugins.core.forms import Form, get_form
 from mkbo_plugins.core.recent import Recent
 from mkbo_plugins.errors import ArtefactError, KernelError
 from mkbo_plugins.pretrained import PretrainedCovariance
@@ -89,7 +89,7 @@ class PretrainedKernel(Kernel):
         return get_form(self.form_name)
 
     def _register_scale(self, name: str) -> None:
-        scale = HYPERPARAMETERS[name]
+        scale = self.form.hyperparameters[name]
         self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.full(self._batch_shape, float(scale.log_mean))))
         # Raw values are logarithms; without a transform the optimiser itself keeps them between the bounds.
         self.register_constraint(f"raw_{name}", Interval(math.log(scale.lower), math.log(scale.upper), transform=None))

@@ -6,6 +6,8 @@ same form means the same model in every host.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache, partial, reduce
+from operator import add, mul
 from types import MappingProxyType
 
 from mkbo_plugins.core.arrays import Array
@@ -53,7 +55,7 @@ class Form:
     parts
         Names of the fixed parts it uses.
     hyperparameters
-        Names of the learned scales it has, of those in `HYPERPARAMETERS`.
+        The learned scales it has, by name.
     uses_stock
         Whether the host's stock covariance is a part of it.
     combine
@@ -61,56 +63,100 @@ class Form:
     """
 
     parts: tuple[str, ...]
-    hyperparameters: tuple[str, ...]
+    hyperparameters: Mapping[str, Hyperparameter]
     uses_stock: bool
     combine: Callable[[Mapping[str, Array], Array, Mapping[str, Array]], Array]
 
 
-def _transfer(parts: Mapping[str, Array], stock: Array, scales: Mapping[str, Array]) -> Array:
-    similarity = squared_exponential_profile(parts["feature_distance"], scales["feature_scale"])
-    return scales["output_scale"] * stock * similarity + scales["moment_scale"] * parts["moment"]
+def of_table(name: str, index: int, tables: int) -> str:
+    """Return what a part or scale of one of several tables is called; with a single table, its plain name."""
+    return name if tables == 1 else f"{name}_{index + 1}"
 
 
-FORMS: Mapping[str, Form] = MappingProxyType(
+class _Names:
+    """Names of parts and scales of a number of tables, and the terms that forms are made of."""
+
+    def __init__(self, tables: int) -> None:
+        self.tables = tables
+
+    def each(self, name: str) -> tuple[str, ...]:
+        return tuple(of_table(name, index, self.tables) for index in range(self.tables))
+
+    def scales(self, *names: str) -> dict[str, Hyperparameter]:
+        """Return one output scale, and the others once per table."""
+        return {
+            each: HYPERPARAMETERS[name]
+            for name in names
+            for each in ((name,) if name == "output_scale" else self.each(name))
+        }
+
+    def weighed(self, part: str, scale: str, parts: Mapping[str, Array], scales: Mapping[str, Array]) -> Array:
+        """Return the sum over tables of a scale times a part."""
+        pairs = zip(self.each(scale), self.each(part), strict=True)
+        return reduce(add, (scales[of_scale] * parts[of_part] for of_scale, of_part in pairs))
+
+    def near(self, parts: Mapping[str, Array], scales: Mapping[str, Array]) -> Array:
+        """Return the product over tables of the profile of the feature distance."""
+        pairs = zip(self.each("feature_distance"), self.each("feature_scale"), strict=True)
+        return reduce(mul, (squared_exponential_profile(parts[d], scales[s]) for d, s in pairs))
+
+
+def _sum_form(part: str, names: _Names) -> Form:
+    """Return the sum over tables of a part with its own scale; one table has a plain output scale."""
+    scales = dict.fromkeys(names.each("output_scale"), HYPERPARAMETERS["output_scale"])
+    return Form(names.each(part), scales, False, lambda p, k, h: names.weighed(part, "output_scale", p, h))
+
+
+def _two_layer(names: _Names) -> Form:
+    scales = names.scales("output_scale", "feature_scale")
+    return Form(names.each("feature_distance"), scales, False, lambda p, k, h: h["output_scale"] * names.near(p, h))
+
+
+def _moment(names: _Names) -> Form:
+    def combine(p: Mapping[str, Array], k: Array, h: Mapping[str, Array]) -> Array:
+        return h["output_scale"] * k + names.weighed("moment", "moment_scale", p, h)
+
+    return Form(names.each("moment"), names.scales("output_scale", "moment_scale"), True, combine)
+
+
+def _transfer(names: _Names) -> Form:
+    def combine(p: Mapping[str, Array], k: Array, h: Mapping[str, Array]) -> Array:
+        return h["output_scale"] * k * names.near(p, h) + names.weighed("moment", "moment_scale", p, h)
+
+    scales = names.scales("output_scale", "moment_scale", "feature_scale")
+    return Form(names.each("feature_distance") + names.each("moment"), scales, True, combine)
+
+
+_FORMS: Mapping[str, Callable[[_Names], Form]] = MappingProxyType(
     {
-        "stock": Form((), (), True, lambda parts, stock, scales: stock),
-        "base": Form(("base",), ("output_scale",), False, lambda p, k, h: h["output_scale"] * p["base"]),
-        "reweighted": Form(
-            ("reweighted",), ("output_scale",), False, lambda p, k, h: h["output_scale"] * p["reweighted"]
-        ),
-        "normalised": Form(
-            ("normalised",), ("output_scale",), False, lambda p, k, h: h["output_scale"] * p["normalised"]
-        ),
-        "two_layer": Form(
-            ("feature_distance",),
-            ("output_scale", "feature_scale"),
-            False,
-            lambda p, k, h: h["output_scale"] * squared_exponential_profile(p["feature_distance"], h["feature_scale"]),
-        ),
-        "moment": Form(
-            ("moment",),
-            ("output_scale", "moment_scale"),
-            True,
-            lambda p, k, h: h["output_scale"] * k + h["moment_scale"] * p["moment"],
-        ),
-        "transfer": Form(
-            ("feature_distance", "moment"), ("output_scale", "moment_scale", "feature_scale"), True, _transfer
-        ),
+        "stock": lambda names: Form((), {}, True, lambda parts, stock, scales: stock),
+        "base": partial(_sum_form, "base"),
+        "reweighted": partial(_sum_form, "reweighted"),
+        "normalised": partial(_sum_form, "normalised"),
+        "two_layer": _two_layer,
+        "moment": _moment,
+        "transfer": _transfer,
     }
 )
-"""Covariance models by name. With k the stock covariance, d the feature distance and g the standardised decision
+
+FORMS = tuple(_FORMS)
+"""Names of the covariance models. With k the stock covariance, d the feature distance and g the standardised decision
 function: ``stock``, k; ``base``, a K_2; ``reweighted``, a K^E; ``normalised``, a K^E normalised; ``two_layer``,
-a exp(-d^2 / (2 s)); ``moment``, a k + b g g'; ``transfer``, a k exp(-d^2 / (2 s)) + b g g'."""
+a exp(-d^2 / (2 s)); ``moment``, a k + b g g'; ``transfer``, a k exp(-d^2 / (2 s)) + b g g'.
+
+Several tables each have their own d, g, s and b: terms are summed, and profiles of distances multiplied; ``base``,
+``reweighted`` and ``normalised`` have an a for each table too."""
 
 
-def get_form(name: str) -> Form:
-    """Return the form called `name`.
+@lru_cache
+def get_form(name: str, tables: int = 1) -> Form:
+    """Return the form called `name` for a number of tables.
 
     Raises
     ------
     KernelError
         If there is none of this name.
     """
-    if name not in FORMS:
+    if name not in _FORMS:
         raise KernelError(f"form must be one of {list(FORMS)}, got {name!r}")
-    return FORMS[name]
+    return _FORMS[name](_Names(tables))

@@ -1,4 +1,4 @@
-"""Time of normalised Gram matrices against the plain pair sum: ``python -m tests.speed.evaluator [FILE...] [--growth]``.
+"""Time normalised Gram matrices against the plain pair sum: ``python -m tests.speed.evaluator [FILE...] [--growth]``.
 
 The baseline sums over all ordered pairs of support vectors in PyTorch, float64, two threads, in rows of bounded memory;
 it is timed on fewer rows and scaled. Files are saved covariances to time besides the synthetic cases. With --growth, a

@@ -1,0 +1,95 @@
+"""Covariances of several tables that share some of their coordinates."""
+
+import numpy as np
+import pytest
+
+from mkbo_plugins.core import SquaredExponential, WeightedPoints
+from mkbo_plugins.core.covariance import PARTS, FixedCovariance
+from mkbo_plugins.core.decision import DecisionFunction
+from mkbo_plugins.core.forms import FORMS, get_form, of_table
+from mkbo_plugins.core.several import SeveralTables
+from tests.core.helpers import make_table, numeric_gradient, smallest_eigenvalue
+
+COLUMNS = ((0, 1, 2), (3, 1, 2))
+RNG = np.random.default_rng(0)
+X, Y = RNG.uniform(-1, 1, (9, 4)), RNG.uniform(-1, 1, (6, 4))
+
+
+def member(sigma, rows, *, weights):
+    decision = DecisionFunction(
+        SquaredExponential(sigma=sigma, weights=weights), WeightedPoints(*make_table(3, RNG, rows)), bias=0.1
+    )
+    return FixedCovariance(decision, mean_diagonal=0.3 * sigma, decision_mean=0.2, decision_spread=0.7)
+
+
+@pytest.fixture(scope="module")
+def several():
+    return SeveralTables((member(0.5, 8, weights=(1.0, 0.3, 0.8)), member(1.1, 5, weights=(0.2, 1.0, 0.5))), COLUMNS)
+
+
+def brute_force(table, kernel, x, y):
+    """Return sum_ij alpha_i alpha_j K_4(x_i, x_j, x, y)."""
+    return sum(
+        a * b * float(kernel(p, q, x, y))
+        for a, p in zip(table.alpha, table.points, strict=True)
+        for b, q in zip(table.alpha, table.points, strict=True)
+    )
+
+
+def test_the_sum_of_two_tables_is_the_brute_force_sum(several):
+    form = get_form("reweighted", 2)
+    scales = {"output_scale_1": 1.7, "output_scale_2": 0.4}
+    gram = form.combine({name: several.part(name, X, Y) for name in form.parts}, None, scales)
+    expected = np.zeros_like(gram)
+    for (fixed, columns), scale in zip(zip(several.members, COLUMNS, strict=True), scales.values(), strict=True):
+        table, kernel = fixed.decision.table, fixed.decision.kernel
+        for i, x in enumerate(X[:, list(columns)]):
+            for j, y in enumerate(Y[:, list(columns)]):
+                expected[i, j] += scale * brute_force(table, kernel, x, y) / fixed.mean_diagonal
+    np.testing.assert_allclose(gram, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("plain", PARTS)
+def test_a_table_does_not_see_the_others_coordinates(several, plain):
+    name = of_table(plain, 0, 2)
+    moved = X.copy()
+    moved[::2, 3] += 0.5
+    assert np.array_equal(several.part(name, X), several.part(name, moved))
+    assert not np.allclose(several.part(of_table(plain, 1, 2), X), several.part(of_table(plain, 1, 2), moved))
+
+
+@pytest.mark.parametrize("plain", PARTS)
+@pytest.mark.parametrize("elementwise", [False, True])
+def test_gradients(several, plain, elementwise):
+    name, left, right = of_table(plain, 1, 2), X[:4], Y[:4]
+    value = several.part(name, left, right, elementwise=elementwise)
+    upstream = np.random.default_rng(1).normal(size=value.shape)
+    of_x, of_y = several.pull_part(name, left, right, value, upstream, elementwise=elementwise)
+    for index, found in enumerate((of_x, of_y)):
+
+        def total(Z, index=index):
+            points = (Z, right) if index == 0 else (left, Z)
+            return (upstream * several.part(name, *points, elementwise=elementwise)).sum()
+
+        expected = numeric_gradient(total, (left, right)[index])
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_of_two_tables_are_positive_semidefinite_and_contain_those_of_one(several, name):
+    form, single = get_form(name, 2), get_form(name)
+    stock = SquaredExponential(sigma=0.4).gram(X)
+    parts = {part: several.part(part, X) for part in form.parts}
+    scales = dict.fromkeys(form.hyperparameters, 0.8)
+    assert smallest_eigenvalue(form.combine(parts, stock, scales)) > -1e-12
+    # The second table's terms vanish, and what is left is the form of the first.
+    absent = {"output_scale_2": 0.0, "moment_scale_2": 0.0, "feature_scale_2": np.inf}
+    scales |= {scale: absent[scale] for scale in scales if scale in absent}
+    first = {plain: several.part(of_table(plain, 0, 2), X) for plain in single.parts}
+    expected = single.combine(first, stock, dict.fromkeys(single.hyperparameters, 0.8))
+    np.testing.assert_allclose(form.combine(parts, stock, scales), expected, rtol=1e-14, atol=1e-300)
+
+
+def test_an_unknown_part_is_refused(several):
+    with pytest.raises(KeyError):
+        several.part("moment", X)
