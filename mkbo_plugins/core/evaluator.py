@@ -33,7 +33,7 @@ CHOICES: tuple[Choice, ...] = ("auto", "features", "pairs", "extended")
 RADII = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Half-widths of the boxes, in half-widths of the frame, for which features are looked for."""
 
-COMPENSATED_COST, EXTENDED_COST = 3.0, 80.0
+COMPENSATED_COST, EXTENDED_COST = 2.2, 80.0
 """Time of the more precise pair sums, in units of the plain one."""
 
 FARTHEST = 1e70

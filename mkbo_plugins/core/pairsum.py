@@ -306,10 +306,9 @@ class CompensatedPairSum(PairSum):
             low = xp.concat([points.lo, coefficient.lo[:, None], 0 * of_one], axis=1)
             (lead, rest), (pair_lead, pair_rest) = _split(hi, lo, pairs, low)
             for rows in self._rows(left):
-                leading = xp.matmul(lead[rows, :], pair_lead)
-                total[rows] += xp.matmul(
-                    _exponential(leading) * _exponential(xp.matmul(rest[rows, :], pair_rest)), sign
-                )
+                # Scales included, terms that count have exponents near 0, whose sum with the rest rounds to little.
+                exponent = xp.matmul(lead[rows, :], pair_lead) + xp.matmul(rest[rows, :], pair_rest)
+                total[rows] += xp.matmul(_exponential(exponent), sign)
         return total
 
     def _relative_error(self, exponents: Array) -> Array:
