@@ -1,7 +1,7 @@
 """The fixed parts of a pre-trained covariance in frame coordinates: everything that no optimiser refits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -20,6 +20,9 @@ from mkbo_plugins.core.two_layer import FeatureDistance
 
 KEPT_VALUES = 4
 """Sets of points for which values of the decision function are kept."""
+
+COARSE = 1e-6
+"""Error of entries relative to the root of the product of both diagonals where speed matters more."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,11 @@ class FixedCovariance:
     def kernel(self) -> ReweightedKernel:
         """The re-weighted kernel K^E."""
         return ReweightedKernel(self.decision.kernel, (self.decision.table,), self.choice, self.tolerance)
+
+    @cached_property
+    def coarse(self) -> "FixedCovariance":
+        """The same with an error of up to `COARSE`, faster, for many points of which the best are wanted."""
+        return replace(self, tolerance=max(self.tolerance, COARSE))
 
     def standardised_decision(self, X: Array) -> Array:
         """Return g at points (..., n, d), centred and scaled by its mean and spread over the table's rows."""

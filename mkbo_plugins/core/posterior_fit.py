@@ -1,0 +1,115 @@
+"""Hyperparameters of a form of greatest posterior density: marginal likelihood of the target times priors."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import minimize
+
+from mkbo_plugins.core.form_model import FormModel, Pairs, Points
+from mkbo_plugins.core.forms import Hyperparameter
+from mkbo_plugins.core.posterior import FormPosterior
+from mkbo_plugins.core.process import Process
+
+NOISE = Hyperparameter(-4.0, 1.0, lower=1e-4, upper=1e2)
+"""Noise variance in units of the standardised target's variance.
+
+Source: as for `length_scale_prior`; the lower bound is BoTorch's.
+"""
+
+
+def log_bounds(priors: Iterable[Hyperparameter]) -> np.ndarray:
+    """Return bounds on the hyperparameters' logarithms, (p, 2)."""
+    return np.array([(math.log(prior.lower), math.log(prior.upper)) for prior in priors]).reshape(-1, 2)
+
+
+def log_prior(theta: np.ndarray, priors: Sequence[Hyperparameter]) -> tuple[float, np.ndarray]:
+    """Return the log density of hyperparameters exp(theta), up to a constant, and its gradient in theta, (p,).
+
+    It is the density in the hyperparameters themselves, so that its maximum is that of BoTorch's models.
+    """
+    spreads = np.array([prior.log_spread for prior in priors])
+    scores = (theta - np.array([prior.log_mean for prior in priors])) / spreads
+    return float(-theta.sum() - scores @ scores / 2), -1 - scores / spreads
+
+
+def prior_mode(prior: Hyperparameter) -> float:
+    """Return the most likely value of a hyperparameter under its prior and bounds."""
+    return max(prior.lower, math.exp(prior.log_mean - prior.log_spread**2))
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorDensity:
+    """Posterior density of a form's hyperparameters, as logarithms, with the noise variance behind them if unknown.
+
+    Parameters
+    ----------
+    model
+        The form.
+    data
+        The training points.
+    y
+        Standardised values, (n,).
+    noise
+        Known noise variance in units of the variance of `y`; None if it is learned.
+    """
+
+    model: FormModel
+    data: Points
+    y: np.ndarray
+    noise: float | None
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The training points, paired all with all."""
+        return self.model.pairs(self.data)
+
+    @property
+    def priors(self) -> tuple[Hyperparameter, ...]:
+        """Prior of each hyperparameter."""
+        return self.model.priors if self.noise is not None else (*self.model.priors, NOISE)
+
+    def split(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the form's hyperparameters, still as logarithms, and the noise variance."""
+        if self.noise is not None:
+            return theta, self.noise
+        return theta[:-1], math.exp(theta[-1])
+
+    def posterior(self, theta: np.ndarray) -> FormPosterior:
+        """Return the process conditioned on the data."""
+        of_form, noise = self.split(theta)
+        covariance = self.model.value(self.pairs, of_form) + noise * np.eye(len(self.y))
+        return FormPosterior(self.model, of_form, self.data, Process.conditioned(covariance, self.y))
+
+    def log_evidence(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log marginal likelihood and its gradient, (p,)."""
+        of_form, noise = self.split(theta)
+        covariance, slopes = self.model.gradient(self.pairs, of_form)
+        process = Process.conditioned(covariance + noise * np.eye(len(self.y)), self.y)
+        slope = process.evidence_slope()
+        gradient = np.einsum("ij,ijk->k", slope, slopes)
+        if self.noise is None:
+            gradient = np.append(gradient, noise * np.trace(slope))
+        return process.log_evidence, gradient
+
+    def maximise(self, starts: Iterable[np.ndarray]) -> np.ndarray:
+        """Return the best of the local maxima found from some starting points, (p,).
+
+        Raises
+        ------
+        LinAlgError
+            If a covariance on the way is not positive definite.
+        """
+
+        def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            evidence, prior = self.log_evidence(theta), log_prior(theta, self.priors)
+            return -evidence[0] - prior[0], -evidence[1] - prior[1]
+
+        bounds = log_bounds(self.priors)
+        fits = [
+            minimize(objective, np.clip(start, *bounds.T), jac=True, method="L-BFGS-B", bounds=bounds)
+            for start in starts
+        ]
+        return min(fits, key=lambda fit: float(fit.fun)).x

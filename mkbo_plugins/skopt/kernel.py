@@ -1,0 +1,148 @@
+"""scikit-optimize kernel of a pre-trained covariance."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter
+from skopt.learning.gaussian_process.kernels import Kernel
+
+from mkbo_plugins.core.form_model import FormModel, Points
+from mkbo_plugins.errors import KernelError
+from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.skopt.columns import ColumnMap
+from mkbo_plugins.skopt.dimensions import Inputs
+
+
+class PretrainedKernel(Kernel):
+    """Covariance of a form of `mkbo_plugins.core.forms` between columns that the host feeds.
+
+    Amplitude and stock covariance are parts of it, so that it needs none of the host's kernel operators.
+
+    Parameters
+    ----------
+    cov
+        The pre-trained covariance.
+    columns
+        Map from the host's columns, made by `mkbo_plugins.skopt.columns.column_map` for the same form.
+    form
+        Name of the form.
+    output_scale, moment_scale, feature_scale
+        Scales a, b and s of the form; those that it does not have are ignored.
+    length_scale
+        Length scales of the stock covariance's inputs, (k,); None means 1 for each.
+    inputs
+        ``"normalised"`` if the host feeds numbers scaled to [0, 1], ``"raw"`` if not.
+    """
+
+    def __init__(
+        self,
+        cov: PretrainedCovariance,
+        columns: ColumnMap,
+        form: str = "transfer",
+        output_scale: float = 1.0,
+        moment_scale: float = 1.0,
+        feature_scale: float = 1.0,
+        length_scale: Any = None,
+        inputs: Inputs = "normalised",
+    ) -> None:
+        self.cov = cov
+        self.columns = columns
+        self.form = form
+        self.output_scale = output_scale
+        self.moment_scale = moment_scale
+        self.feature_scale = feature_scale
+        self.length_scale = length_scale
+        self.inputs = inputs
+
+    @property
+    def model(self) -> FormModel:
+        """The form over frame coordinates and stock inputs."""
+        return FormModel(self.cov.fixed, self.form, self.columns.stock_dims)
+
+    @property
+    def hyperparameters(self) -> list[Hyperparameter]:
+        """The scales that the form has, then the length scales, in the order of `theta`."""
+        model = self.model
+        found = [
+            Hyperparameter(name, "numeric", (prior.lower, prior.upper))
+            for name, prior in zip(model.form.hyperparameters, model.priors, strict=False)
+        ]
+        if model.stock_dims:
+            prior, k = model.priors[-1], model.stock_dims
+            found.append(Hyperparameter("length_scale", "numeric", np.array([[prior.lower, prior.upper]] * k), k))
+        return found
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Logarithms of the hyperparameters, (p,)."""
+        model = self.model
+        values = [getattr(self, name) for name in model.form.hyperparameters]
+        k = model.stock_dims
+        length_scale = np.ones(k) if self.length_scale is None else np.ravel(self.length_scale)
+        if k and len(length_scale) != k:
+            raise KernelError(f"length_scale must have {k} entries, one for each stock input, got {len(length_scale)}")
+        return np.log(np.concatenate([np.asarray(values, dtype=float), length_scale[:k]]))
+
+    @theta.setter
+    def theta(self, theta: np.ndarray) -> None:
+        names = self.model.form.hyperparameters
+        if len(theta) != len(names) + self.columns.stock_dims:
+            raise KernelError(f"theta must have {len(names) + self.columns.stock_dims} entries, got {len(theta)}")
+        for name, value in zip(names, theta, strict=False):
+            setattr(self, name, float(np.exp(value)))
+        if self.columns.stock_dims:
+            self.length_scale = np.exp(theta[len(names) :])
+
+    def points(self, X: Any) -> Points:
+        """Map columns (n, size) to points of the form."""
+        return self.columns.points(np.atleast_2d(np.asarray(X, dtype=float)), self.inputs)
+
+    def __call__(
+        self, X: Any, Y: Any = None, eval_gradient: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Return the covariance (n, n'), and with `eval_gradient` its derivatives in `theta`, (n, n, p)."""
+        if eval_gradient and Y is not None:
+            raise KernelError("gradients in the hyperparameters are there where Y is None only")
+        model = self.model
+        pairs = model.pairs(self.points(X), None if Y is None else self.points(Y))
+        return model.gradient(pairs, self.theta) if eval_gradient else model.value(pairs, self.theta)
+
+    def diag(self, X: Any) -> np.ndarray:
+        """Return the diagonal of the covariance, (n,)."""
+        model = self.model
+        return model.value(model.pairs(self.points(X), elementwise=True), self.theta)
+
+    def gradient_x(self, x: Any, X_train: Any) -> np.ndarray:
+        """Return derivatives of the covariance between one point, (size,) or (1, size), and points, (n, size)."""
+        x, y = np.ravel(np.asarray(x, dtype=float)), self.points(X_train)
+        n = len(y.frame)
+        model, repeated = self.model, self.points(np.tile(x, (n, 1)))
+        pairs = model.pairs(repeated, y, elementwise=True)
+        return self.to_columns(x, *model.pull(repeated, y, pairs, np.ones(n), self.theta))
+
+    def to_columns(self, x: np.ndarray, of_frame: np.ndarray, of_stock: np.ndarray) -> np.ndarray:
+        """Pull gradients (m, d) and (m, k) at one point (size,) back to its columns, (m, size)."""
+        jacobian = self.columns.jacobian(x, self.inputs)
+        return of_frame @ jacobian.frame.T + of_stock @ jacobian.stock.T
+
+    def is_stationary(self) -> bool:
+        """Return whether the covariance depends on differences of inputs only: never."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, PretrainedKernel)
+            and (self.cov, self.form, self.inputs) == (other.cov, other.form, other.inputs)
+            and self.columns == other.columns
+            and np.array_equal(self.theta, other.theta)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Return form, target of the table and hyperparameters in one line."""
+        scales = [f"{name}={getattr(self, name):.3g}" for name in self.model.form.hyperparameters]
+        if self.columns.stock_dims:
+            lengths = np.exp(self.theta[len(scales) :])
+            scales.append(f"length_scale=[{', '.join(f'{value:.3g}' for value in lengths)}]")
+        return f"PretrainedKernel({self.cov.record.target!r}, form={self.form!r}, {', '.join(scales)})"

@@ -1,0 +1,98 @@
+"""Forms with gradients: combined as `forms` says, and derivatives equal to finite differences."""
+
+import numpy as np
+import pytest
+
+from mkbo_plugins.core.form_model import FormModel, Points, length_scale_prior
+from mkbo_plugins.core.forms import FORMS, HYPERPARAMETERS, get_form
+from tests.core.helpers import numeric_gradient
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def points(rng, cov, n, k):
+    return Points(rng.uniform(-1, 1, (n, cov.support.shape[1])), rng.uniform(0, 1, (n, k)))
+
+
+@pytest.fixture(params=[(name, k) for name in FORMS for k in (0, 3) if k or not get_form(name).uses_stock])
+def model(request, cov):
+    name, k = request.param
+    return FormModel(cov.fixed, name, k)
+
+
+@pytest.fixture
+def theta(model, rng):
+    return rng.normal(0, 0.5, len(model.priors))
+
+
+def test_value_is_the_form_of_its_parts(model, theta, cov, rng):
+    x, y = points(rng, cov, 4, model.stock_dims), points(rng, cov, 5, model.stock_dims)
+    scales = dict(zip(model.form.hyperparameters, np.exp(theta), strict=False))
+    parts = {name: cov.fixed.part(name, x.frame, y.frame) for name in model.form.parts}
+    lengths = np.exp(theta[len(scales) :])
+    stock = np.exp(-0.5 * (((x.stock[:, None] - y.stock) / lengths) ** 2).sum(axis=-1)) if model.stock_dims else None
+    expected = model.form.combine(parts, stock, scales)
+    if stock is not None and not model.form.uses_stock:
+        expected = expected * stock
+    assert np.allclose(model.value(model.pairs(x, y), theta), expected, rtol=1e-12)
+    square = model.value(model.pairs(x), theta)
+    assert np.allclose(model.value(model.pairs(x, elementwise=True), theta), np.diag(square), rtol=1e-9)
+    assert np.allclose(model.value(model.pairs(x, x, elementwise=True), theta), np.diag(square), rtol=1e-6, atol=1e-9)
+
+
+def test_gradient_in_the_hyperparameters(model, theta, cov, rng):
+    pairs = model.pairs(points(rng, cov, 4, model.stock_dims))
+    value, gradient = model.gradient(pairs, theta)
+    assert np.array_equal(value, model.value(pairs, theta))
+    for j in range(len(theta)):
+        step = 1e-5 * np.eye(len(theta))[j]
+        numeric = (model.value(pairs, theta + step) - model.value(pairs, theta - step)) / 2e-5
+        assert np.allclose(gradient[..., j], numeric, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("extreme", [-40.0, 40.0])
+def test_derivatives_survive_scales_at_their_bounds(cov, rng, extreme):
+    model = FormModel(cov.fixed, "transfer", 3)
+    theta = np.zeros(len(model.priors))
+    theta[:3] = extreme if extreme < 0 else 9.0, extreme if extreme < 0 else 9.0, extreme
+    _, gradient = model.gradient(model.pairs(points(rng, cov, 4, 3)), theta)
+    assert np.isfinite(gradient).all()
+
+
+def test_pull_is_the_gradient_in_the_points(model, theta, cov, rng):
+    x, y = points(rng, cov, 3, model.stock_dims), points(rng, cov, 4, model.stock_dims)
+    d, k = x.frame.shape[1], x.stock.shape[1]
+
+    def moved(flat):
+        both = flat.reshape(3, d + k)
+        return Points(both[:, :d], both[:, d:])
+
+    flat = np.hstack([x.frame, x.stock]).ravel()
+    cases = [
+        (y, {}, (3, 4)),
+        (Points(y.frame[:3], y.stock[:3]), {"elementwise": True}, (3,)),
+        (None, {"elementwise": True}, (3,)),
+    ]
+    for other, pairing, shape in cases:
+        upstream = rng.normal(size=shape)
+        numeric = numeric_gradient(
+            lambda z, o=other, p=pairing, u=upstream: (u * model.value(model.pairs(moved(z), o, **p), theta)).sum(),
+            flat,
+        )
+        pairs = model.pairs(x, other, **pairing)
+        found = np.hstack(model.pull(x, other, pairs, upstream, theta))
+        assert np.allclose(found.ravel(), numeric, rtol=1e-5, atol=1e-6)
+
+
+def test_priors_are_those_of_the_form_and_of_the_hosts_default(cov):
+    model = FormModel(cov.fixed, "transfer", 3)
+    assert model.priors[:3] == tuple(HYPERPARAMETERS[name] for name in model.form.hyperparameters)
+    assert model.priors[3:] == (length_scale_prior(3),) * 3
+    gpytorch_modules = pytest.importorskip("botorch.models.utils.gpytorch_modules")
+    stock = gpytorch_modules.get_covar_module_with_dim_scaled_prior(ard_num_dims=3)
+    assert float(stock.lengthscale_prior.loc) == pytest.approx(length_scale_prior(3).log_mean)
+    assert float(stock.lengthscale_prior.scale) == pytest.approx(length_scale_prior(3).log_spread)
+    assert float(stock.raw_lengthscale_constraint.lower_bound) == pytest.approx(length_scale_prior(3).lower)
