@@ -10,6 +10,7 @@ except ImportError as error:
 from mkbo_plugins.botorch import features as _features  # noqa: F401 - registers the feature map for path sampling
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
+from mkbo_plugins.botorch.mixture import MixtureKernel
 from mkbo_plugins.botorch.models import pretrained_gp
 
-__all__ = ["NamedFrame", "PretrainedKernel", "pretrained_gp"]
+__all__ = ["MixtureKernel", "NamedFrame", "PretrainedKernel", "pretrained_gp"]

@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
-from mkbo_plugins.core.features import Weights, feature_weights
+from mkbo_plugins.core.features import Weights, monomial_weights
 from mkbo_plugins.core.featuresum import PRODUCT_COST, FeatureSum
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.mixedpairs import MixedPairSum
@@ -240,14 +240,14 @@ class CertifiedEvaluator:
             return None
         monomials, weights, charges = found
         if self._cancels(weights, monomials.degrees, radius):
-            weights = feature_weights(self.base, self._scaled_tables, monomials.exponents, extended=True)
+            weights = monomial_weights(self.base, self._scaled_tables, monomials.exponents, extended=True)
         return self._assemble(monomials, weights, charges)
 
     def _refine(self, found: FeatureSum | None) -> FeatureSum | None:
         """Return features with weights computed in double-double arithmetic."""
         if found is None:
             return None
-        weights = feature_weights(self.base, self._scaled_tables, found.monomials.exponents, extended=True)
+        weights = monomial_weights(self.base, self._scaled_tables, found.monomials.exponents, extended=True)
         unit = math.exp(found.log_unit - self._log_scale)
         return self._assemble(found.monomials, weights, found.charges * unit**2)
 

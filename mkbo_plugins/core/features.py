@@ -61,7 +61,7 @@ class Weights(NamedTuple):
         return 2 * np.abs(self.value) * self.error + self.error**2
 
 
-def feature_weights(
+def monomial_weights(
     base: FreeKernel, tables: Sequence[WeightedPoints], exponents: np.ndarray, *, extended: bool = False
 ) -> Weights:
     """Return the feature weights ``w_k = tau_k prod_tables sum_i alpha_i theta_k(x_i)`` of a re-weighted kernel.

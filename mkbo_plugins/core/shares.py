@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from mkbo_plugins.core.features import feature_weights, monomial_exponents, monomials
+from mkbo_plugins.core.features import monomial_exponents, monomial_weights, monomials
 from mkbo_plugins.core.reweighting import ReweightedKernel
 
 
@@ -41,7 +41,7 @@ def parameter_shares(
     log_damping = kernel.base.log_damping(points)
     with np.errstate(over="ignore", invalid="ignore"):
         values = (
-            feature_weights(kernel.base, kernel.tables, exponents).value
+            monomial_weights(kernel.base, kernel.tables, exponents).value
             * monomials(points, exponents).T
             * np.exp(log_damping)[:, None]
         )

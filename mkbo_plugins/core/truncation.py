@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mkbo_plugins.core.arrays import runs
-from mkbo_plugins.core.features import CHUNK, Weights, feature_weights, monomials
+from mkbo_plugins.core.features import CHUNK, Weights, monomial_weights, monomials
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.monomials import Monomials, subset
 from mkbo_plugins.core.points import WeightedPoints
@@ -203,7 +203,7 @@ def _with_weights(
     layer: _Layer, base: FreeKernel, tables: Sequence[WeightedPoints], log_scale: float, offset: int
 ) -> _Layer:
     """Put each monomial's own weight beside the largest one of its ancestors."""
-    weights = feature_weights(base, tables, layer.exponents)
+    weights = monomial_weights(base, tables, layer.exponents)
     squared = _scaled_squares(weights.value, log_scale)
     own = squared > layer.best
     return layer._replace(

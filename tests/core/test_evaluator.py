@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mkbo_plugins.core import Exponential, SquaredExponential, TaylorSeries, evaluator, prepared, reweight
 from mkbo_plugins.core.evaluator import CertifiedEvaluator
-from mkbo_plugins.core.features import feature_weights, monomial_exponents
+from mkbo_plugins.core.features import monomial_exponents, monomial_weights
 from mkbo_plugins.core.monomials import Monomials
 from mkbo_plugins.core.pairsum import ExtendedPairSum, compose
 from mkbo_plugins.core.truncation import truncate
@@ -39,7 +39,7 @@ def test_what_is_left_out_stays_below_its_certificate(family, dimension, weighte
     dropped = np.zeros(len(X))
     if len(others):
         powers = np.prod((X**2)[:, None, :] ** others, axis=2)
-        dropped = powers @ feature_weights(kernel.base, kernel.tables, others).value ** 2
+        dropped = powers @ monomial_weights(kernel.base, kernel.tables, others).value ** 2
     squares = found.monomials.evaluate(X) ** 2
     certificate, diagonal = found.charges @ squares, found.weights.value**2 @ squares
     assert (dropped <= certificate * (1 + 1e-9) + 1e-300).all()

@@ -18,9 +18,9 @@ from mkbo_plugins.core import (
     reweight,
 )
 from mkbo_plugins.core.features import (
-    feature_weights,
     log_tau_squared,
     monomial_exponents,
+    monomial_weights,
     monomials,
 )
 from mkbo_plugins.core.gram import evaluate
@@ -80,7 +80,7 @@ def test_squared_feature_weights_sum_to_the_norm_of_the_machine(family, dimensio
     rng = np.random.default_rng(seed)
     base = make_kernel(family, dimension, rng, weighted=weighted)
     support, alpha = make_table(dimension, rng)
-    w = feature_weights(base, (WeightedPoints(support, alpha),), monomial_exponents(dimension, 24)).value
+    w = monomial_weights(base, (WeightedPoints(support, alpha),), monomial_exponents(dimension, 24)).value
     size = np.abs(alpha) @ base.gram(np.abs(support)) @ np.abs(alpha)
     assert (w**2).sum() == pytest.approx(alpha @ base.gram(support) @ alpha, abs=1e-11 * size)
 
@@ -95,7 +95,7 @@ def test_features_of_the_machine_are_its_decision_function(family, dimension, se
     exponents = monomial_exponents(dimension, 24)
     tau = np.exp(log_tau_squared(base, exponents) / 2)
     g = (
-        monomials(X, exponents).T @ (tau * feature_weights(base, (WeightedPoints(support, alpha),), exponents).value)
+        monomials(X, exponents).T @ (tau * monomial_weights(base, (WeightedPoints(support, alpha),), exponents).value)
     ) * np.exp(base.log_damping(X))
     np.testing.assert_allclose(g, base.gram(X, support) @ alpha, rtol=0, atol=1e-10)
 
@@ -124,7 +124,7 @@ def test_total_variance_is_the_mean_feature_distance(family, seed):
     X = rng.uniform(-1, 1, (12, 2))
     exponents = monomial_exponents(2, 24)
     values = (
-        feature_weights(kernel.base, kernel.tables, exponents).value
+        monomial_weights(kernel.base, kernel.tables, exponents).value
         * monomials(X, exponents).T
         * np.exp(kernel.base.log_damping(X))[:, None]
     )

@@ -16,7 +16,7 @@ from mkbo_plugins.core import (
     normalise,
     reweight,
 )
-from mkbo_plugins.core.features import feature_weights, monomial_exponents, monomials
+from mkbo_plugins.core.features import monomial_exponents, monomial_weights, monomials
 from mkbo_plugins.errors import KernelError
 from tests.core.helpers import (
     FAMILIES,
@@ -81,7 +81,7 @@ def test_pair_sum_is_the_sum_over_features(family, m, dimension, weighted, table
     points = rng.uniform(-0.9, 0.9, (m, dimension))
     exponents = monomial_exponents(dimension, CONVERGED_DEGREE)
     damping = np.exp(kernel.base.log_damping(points).sum())
-    squared = feature_weights(kernel.base, kernel.tables, exponents).value ** 2
+    squared = monomial_weights(kernel.base, kernel.tables, exponents).value ** 2
     expected = (squared * monomials(points, exponents).prod(axis=1)).sum() * damping
     np.testing.assert_allclose(kernel(*points), expected, rtol=0, atol=1e-12 * scale_of(kernel, m))
 
