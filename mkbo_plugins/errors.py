@@ -33,6 +33,22 @@ class TableWarning(MkboWarning):
     """The table is usable, but something in it deserves a look."""
 
 
+class SampleWarning(TableWarning):
+    """Only some rows of a long table were trained on.
+
+    Parameters
+    ----------
+    message
+        What was done.
+    rows
+        Numbers of the rows trained on, counting from 0.
+    """
+
+    def __init__(self, message: str, rows: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+
 class GridEdgeWarning(MkboWarning):
     """The best grid cell lies on the edge of the grid, so a better one may lie outside."""
 

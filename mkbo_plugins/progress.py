@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(description: str, *, show: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a function of (done, total) that moves a bar on standard error, or None when it is not to be shown."""
+def progress_bar(description: str, *, show: bool) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Yield a function of (done, total or None) that moves a bar on standard error, or None when none is shown."""
     if not show:
         yield None
         return

@@ -14,23 +14,31 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
     record = cov.record
     quality = record.explained
     verdict = "good" if quality > 0.7 else "fair" if quality > 0.4 else "weak: little can be transferred"
+    labels = record.task == "classification"
+    kind = "classification" if labels else "regression"
     trainer = {
-        "svm": f"support vector regression, {len(cov.alpha)} support vectors",
+        "svm": f"support vector {kind}, {len(cov.alpha)} support vectors",
         "gp": f"Gaussian process of {len(cov.alpha)} rows",
     }[record.trainer]
     unit = " in units of the logarithm" if cov.log_target else ""
-    rows = [
-        ("table", f"{record.rows} rows, target {record.target}{' (logarithm)' if cov.log_target else ''}"),
-        ("fit", f"held-out predictions explain {quality:.0%} of the target's variance ({verdict})"),
-        (
-            "error",
-            f"leave-one-out root mean squared error {np.sqrt(cov.loo_mse):.4g}{unit}, the target's standard deviation "
-            f"being {record.target_spread:.4g}",
-        ),
-        ("machine", f"{trainer}, {type(cov.kernel).__name__} kernel"),
-    ]
-    if cov.C is not None:
+    rows = [("table", f"{record.rows} rows, target {record.target}{' (logarithm)' if cov.log_target else ''}")]
+    if labels:
+        right = 1 - record.loo_mse / 4
+        rows.append(("fit", f"{right:.0%} of held-out labels are right, each class weighing the same ({verdict})"))
+    else:
+        rows += [
+            ("fit", f"held-out predictions explain {quality:.0%} of the target's variance ({verdict})"),
+            (
+                "error",
+                f"leave-one-out root mean squared error {np.sqrt(cov.loo_mse):.4g}{unit}, the target's standard "
+                f"deviation being {record.target_spread:.4g}",
+            ),
+        ]
+    rows.append(("machine", f"{trainer}, {type(cov.kernel).__name__} kernel"))
+    if cov.epsilon is not None:
         rows.append(("C, epsilon", f"{cov.C:.4g}, {cov.epsilon:.4g}"))
+    elif cov.C is not None:
+        rows.append(("C", f"{cov.C:.4g}"))
     if cov.sigma is not None:
         rows.append(("sigma", f"{cov.sigma:.4g}, the squared length scale of the most sensitive coordinate"))
     rows.append(("evaluator", cov.evaluator.describe()))

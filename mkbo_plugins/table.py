@@ -3,13 +3,16 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
+from mkbo_plugins.labels import check_classes, read_labels
 from mkbo_plugins.parameters import Numeric, is_finite_number, odd_rows
 from mkbo_plugins.space import ParameterSpace, as_array, check_columns, check_doubled
+
+Task: TypeAlias = Literal["regression", "classification"]
 
 FAR_OUTSIDE = 0.01
 """Share of a parameter's range beyond its bounds from which table values are worth a warning."""
@@ -30,13 +33,17 @@ class TrainingTable:
     X
         Raw values, (N, number of parameters).
     y
-        Target, (N,), after the logarithm if one was asked for.
+        Target, (N,), after the logarithm if one was asked for; labels are -1 and 1.
     target
         Its name.
     groups
         Group of each row as a whole number, (N,), or None.
     sample_weight
         Positive weights, (N,), or None.
+    numbers
+        Number of each row in the table given, (N,), counting from 0.
+    classes
+        Names of the classes -1 and 1 where the target is a label, else None.
     """
 
     X: np.ndarray
@@ -44,6 +51,33 @@ class TrainingTable:
     target: str
     groups: np.ndarray | None
     sample_weight: np.ndarray | None
+    numbers: np.ndarray
+    classes: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.classes is None:
+            _check_spread(self.y, self.target)
+        else:
+            check_classes(self.y, self.classes, self.groups)
+
+    def rows(self, indices: np.ndarray) -> "TrainingTable":
+        """Return some of its rows.
+
+        Raises
+        ------
+        TableError
+            If their target is constant, fewer than three groups are left, or fewer than two rows of a class.
+        """
+        groups, weight = self.groups, self.sample_weight
+        return TrainingTable(
+            self.X[indices],
+            self.y[indices],
+            self.target,
+            None if groups is None else _labels(groups[indices], self.numbers[indices]),
+            None if weight is None else weight[indices] / weight[indices].mean(),
+            self.numbers[indices],
+            self.classes,
+        )
 
 
 def read_table(
@@ -51,6 +85,7 @@ def read_table(
     target: str | None,
     space: ParameterSpace,
     *,
+    task: Task = "regression",
     log_target: bool = False,
     groups: Any = None,
     sample_weight: Any = None,
@@ -76,16 +111,21 @@ def read_table(
     if len(frame) < 3:
         raise TableError(f"a table needs at least 3 rows, got {len(frame)}; add rows")
     X = space.to_raw(frame, row_numbers=keep.tolist())
-    y = _numbers(frame[target].tolist(), f"target {target!r}", keep)
+    classes = None
+    if task == "classification":
+        y, classes = read_labels(frame[target].tolist(), target)
+    else:
+        y = _numbers(
+            frame[target].tolist(), f"target {target!r}", keep, or_else=" (labels need task='classification', --task)"
+        )
     if log_target:
         faulty = np.flatnonzero(y <= 0)
         if faulty.size:
             raise TableError(
-                f"log_target needs a target above 0, but {target!r} is not in rows {_rows(keep[faulty])}; drop these "
-                "rows, or leave log_target out"
+                f"log_target needs a target above 0, but {target!r} is not in rows {row_list(keep[faulty])}; drop "
+                "these rows, or leave log_target out"
             )
         y = np.log(y)
-    _check_spread(y, target)
     for j, name in enumerate(space.names):
         if np.ptp(X[:, j]) == 0:
             raise TableError(
@@ -96,7 +136,7 @@ def read_table(
     labels = None if group_values is None else _labels(group_values[keep], keep)
     if labels is None:
         _warn_replicates(X)
-    return TrainingTable(X, y, target, labels, weight)
+    return TrainingTable(X, y, target, labels, weight, keep, classes)
 
 
 def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[Any, str]:
@@ -104,6 +144,8 @@ def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[An
 
     if target is not None and not isinstance(target, str):
         raise TableError(f"the target must be named by text, got {target!r}; rename its column")
+    if all(hasattr(table, attribute) for attribute in ("x_iters", "func_vals", "space")):
+        table, target = _from_result(table, target)
     if isinstance(table, tuple) and len(table) == 2:
         X, y = table[0], as_array(table[1], "y")
         X = X if isinstance(X, pd.DataFrame) else as_array(X, "X")
@@ -118,7 +160,10 @@ def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[An
             X = pd.DataFrame(_level_columns(X, space))
         return X.assign(**{target: y}), target
     if not isinstance(table, pd.DataFrame):
-        raise TableError(f"table must be a pandas DataFrame or a pair of arrays (X, y), got {type(table).__name__}")
+        raise TableError(
+            "table must be a pandas DataFrame, a pair of arrays (X, y) or a scikit-optimize result, got "
+            f"{type(table).__name__}"
+        )
     if target is None:
         raise TableError(f"name the target column, one of {list(table.columns)}")
     present = list(table.columns)
@@ -127,6 +172,23 @@ def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[An
     if target in space.names:
         raise TableError(f"target {target!r} is also a parameter of the space; take it out of one of them")
     return table, target
+
+
+def _from_result(result: Any, target: str | None) -> tuple[Any, str]:
+    """Return the points a scikit-optimize result tried as a table, with the values found."""
+    import pandas as pd
+
+    names = [dimension.name for dimension in result.space.dimensions]
+    nameless = [j for j, name in enumerate(names) if name is None]
+    if nameless:
+        raise TableError(
+            f"dimensions {nameless} of the result (counting from 0) have no name; set dimension.name for each, or pass "
+            "(X, y)"
+        )
+    target = "objective" if target is None else target
+    if target in names:
+        raise TableError(f"target {target!r} is also a dimension of the result; give the target another name")
+    return pd.DataFrame(result.x_iters, columns=names).assign(**{target: result.func_vals}), target
 
 
 def _level_columns(X: np.ndarray, space: ParameterSpace) -> dict[str, list[Any]]:
@@ -164,20 +226,20 @@ def _present_rows(frame: Any, columns: Sequence[str], missing: str) -> np.ndarra
     if faulty.size == 0:
         return np.arange(len(frame))
     where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
-    message = f"values are missing in columns {where}, rows {_rows(faulty)}"
+    message = f"values are missing in columns {where}, rows {row_list(faulty)}"
     if missing == "error":
         raise TableError(f"{message}; fill them in, or leave these rows out with missing='drop' (--drop-missing)")
     warnings.warn(f"{message}; these {faulty.size} rows are left out", TableWarning, stacklevel=4)
     return np.flatnonzero(~gaps.any(axis=1))
 
 
-def _numbers(values: list[Any], what: str, numbers: np.ndarray) -> np.ndarray:
+def _numbers(values: list[Any], what: str, numbers: np.ndarray, or_else: str = "") -> np.ndarray:
     faulty = [i for i, value in enumerate(values) if not is_finite_number(value)]
     if faulty:
         faulty = odd_rows(values, faulty)
         raise TableError(
-            f"{what} must hold finite numbers, got {values[faulty[0]]!r:.60} in rows {_rows(numbers[faulty])}; mend or "
-            "drop these rows"
+            f"{what} must hold finite numbers, got {values[faulty[0]]!r:.60} in rows {row_list(numbers[faulty])}; mend "
+            f"or drop these rows{or_else}"
         )
     return np.asarray(values, dtype=float)
 
@@ -200,7 +262,7 @@ def _weights(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         faulty = np.flatnonzero(weights < LEAST_WEIGHT)
     if faulty.size:
         raise TableError(
-            f"sample_weight must be above 0, but is not, or next to nothing, in rows {_rows(numbers[faulty])}; drop "
+            f"sample_weight must be above 0, but is not, or next to nothing, in rows {row_list(numbers[faulty])}; drop "
             "rows to ignore them"
         )
     return weights
@@ -211,7 +273,7 @@ def _labels(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
     if pd.isna(values).any():
         raise TableError(
-            f"groups are missing in rows {_rows(numbers[pd.isna(values)])}; give each row a group, or drop it"
+            f"groups are missing in rows {row_list(numbers[pd.isna(values)])}; give each row a group, or drop it"
         )
     labels = pd.factorize(values)[0]
     if labels.max() < 2:
@@ -229,7 +291,7 @@ def _warn_outside(X: np.ndarray, space: ParameterSpace, numbers: np.ndarray) -> 
             low, high = X[outside, j].min(), X[outside, j].max()
             warnings.warn(
                 f"column {parameter.name!r} lies outside its bounds ({parameter.lower:g}, {parameter.upper:g}) in rows "
-                f"{_rows(numbers[outside])}, from {low:g} to {high:g}; check units and bounds",
+                f"{row_list(numbers[outside])}, from {low:g} to {high:g}; check units and bounds",
                 TableWarning,
                 stacklevel=4,
             )
@@ -247,6 +309,7 @@ def _warn_replicates(X: np.ndarray) -> None:
         )
 
 
-def _rows(indices: np.ndarray) -> str:
+def row_list(indices: np.ndarray) -> str:
+    """Return row numbers as text, the first ten of many."""
     shown = ", ".join(str(i) for i in indices[:10])
     return f"[{shown}{', ...' if len(indices) > 10 else ''}] (counting from 0)"

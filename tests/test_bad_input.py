@@ -584,13 +584,6 @@ def test_best_value_inside_the_grid_does_not_warn():
     assert cov.record.notes == ()
 
 
-def test_many_rows_warn_before_a_long_search(monkeypatch):
-    from mkbo_plugins import training
-
-    monkeypatch.setattr(training, "SLOW_ROWS", 10)
-    caught_warning(
-        lambda: pretrain(TABLE, "strength", SPACE, C=5.0, sigma=2.0, epsilon=0.05, ard=False, progress=False),
-        TableWarning,
-        "24 rows",
-        "a sample",
-    )
+@pytest.mark.parametrize("value", [2, 0, -5, 10.0, True, "all", None])
+def test_max_rows(value):
+    check(train(max_rows=value), FitError, ["max_rows", repr(value)])

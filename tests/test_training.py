@@ -13,7 +13,7 @@ import pytest
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core import Exponential, Linear, Polynomial, SquaredExponential, TaylorSeries
-from mkbo_plugins.errors import FitError, TableWarning
+from mkbo_plugins.errors import FitError, SampleWarning, TableWarning
 from mkbo_plugins.pretrained import GRAM_FORMS
 from tests.conftest import MIXED_SPACE, mixed_table, shared_file
 
@@ -224,6 +224,41 @@ def test_replicates_leak_unless_grouped(trainer):
 def test_machine_without_support_vectors_is_refused():
     with pytest.raises(FitError, match="smaller epsilon"):
         train(epsilon=50.0)
+
+
+# Long tables
+
+
+@pytest.mark.parametrize("trainer", ["svm", "gp"])
+def test_of_a_long_table_some_rows_are_the_table(trainer):
+    weight = np.random.default_rng(1).uniform(0.5, 2, N)
+    groups = np.arange(N) // 2
+    with pytest.warns(SampleWarning, match="of 24 rows, 15 .* max_rows") as caught:
+        cov = train(NOISY, trainer=trainer, max_rows=15, sample_weight=weight, groups=groups)
+    rows = list(caught[0].message.rows)
+    assert len(rows) == 15
+    assert cov.record.rows == 15
+    alone = train(NOISY.iloc[rows], trainer=trainer, sample_weight=weight[rows], groups=groups[rows])
+    assert cov.predict(TABLE) == pytest.approx(alone.predict(TABLE))
+    assert cov.loo_mse == pytest.approx(alone.loo_mse)
+    assert cov.record.notes[0] == str(caught[0].message)
+    others = NOISY.drop(index=rows)
+    error = np.sqrt(np.mean((cov.predict(others) - others["strength"]) ** 2))
+    assert f"{error:.4g}" in cov.record.notes[0]
+
+
+def test_rows_of_a_long_table_keep_the_numbers_they_had_before_others_were_dropped():
+    gaps = NOISY.copy()
+    gaps.loc[[0, 3], "power"] = np.nan
+    with pytest.warns(TableWarning) as caught:
+        train(gaps, missing="drop", max_rows=15)
+    (sample,) = (w.message for w in caught if issubclass(w.category, SampleWarning))
+    assert not {0, 3} & set(sample.rows)
+    assert max(sample.rows) > 21
+
+
+def test_a_table_within_the_limit_is_used_whole():
+    assert train(max_rows=N) == train()
 
 
 # Kernels

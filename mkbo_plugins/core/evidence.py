@@ -5,6 +5,8 @@ divided by its sample weight. Coordinate weights follow from the marginal likeli
 length scales, amplitude and noise; all values refer to `y` scaled to unit variance.
 """
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,6 +57,7 @@ def fit_evidence(
     ard: bool,
     sample_weight: np.ndarray | None = None,
     groups: np.ndarray | None = None,
+    report: Callable[[int, int | None], None] | None = None,
 ) -> Evidence:
     """Fit the process by maximum a posteriori from a few fixed starting points.
 
@@ -74,13 +77,29 @@ def fit_evidence(
         Positive weights, (N,), which divide each row's noise variance.
     groups
         Group labels, (N,), held out together in `loo_residuals`.
+    report
+        Called with the number of steps of the optimiser so far, and None since nobody knows how many it takes.
     """
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
     mean = float(np.average(y, weights=weight))
     spread = float(np.sqrt(np.average((y - mean) ** 2, weights=weight)))
     problem = _Problem(kernel, X, (y - mean) / spread, 1 / weight, ranges, tied=not ard)
+    steps = itertools.count(1)
+
+    def after_step(_: np.ndarray) -> None:
+        if report is not None:
+            report(next(steps), None)
+
     fits = [
-        minimize(problem, problem.start(scale), jac=True, method="L-BFGS-B", bounds=problem.bounds) for scale in _STARTS
+        minimize(
+            problem,
+            problem.start(scale),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=problem.bounds,
+            callback=after_step,
+        )
+        for scale in _STARTS
     ]
     best = min(fits, key=lambda fit: float(fit.fun))
     weights, amplitude, noise = problem.unpack(best.x)

@@ -159,3 +159,12 @@ def test_the_width_of_a_coordinate_is_the_unit_of_its_length_scale():
     plain = fit_evidence(SquaredExponential(), X, y, RANGES, ard=True)
     halved = fit_evidence(SquaredExponential(), X / 2, y, RANGES / 2, ard=True)
     np.testing.assert_allclose(halved.weights, 4 * plain.weights, rtol=1e-2)
+
+
+def test_steps_of_the_optimiser_are_reported_and_change_nothing():
+    X, y = table()
+    steps = []
+    reported = fit_evidence(SquaredExponential(), X, y, RANGES, ard=True, report=lambda *step: steps.append(step))
+    assert steps == [(i + 1, None) for i in range(len(steps))]
+    assert len(steps) > 3
+    np.testing.assert_array_equal(reported.weights, fit_evidence(SquaredExponential(), X, y, RANGES, ard=True).weights)

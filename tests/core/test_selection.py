@@ -8,7 +8,7 @@ import pytest
 
 from mkbo_plugins.core import SquaredExponential, selection, svr
 from mkbo_plugins.core.selection import select
-from mkbo_plugins.core.svr import leave_one_out_svr
+from mkbo_plugins.core.svr import leave_one_out
 from mkbo_plugins.errors import FitError
 
 GRID = {"C": [0.1, 1.0, 10.0], "epsilon": [0.0, 0.1, 0.4], "sigma": [0.05, 0.5, 5.0]}
@@ -21,11 +21,17 @@ def problem(seed, n=16):
     return (lambda sigma: SquaredExponential(sigma=sigma).gram(X)), y
 
 
-def plain_loop(gram, y, grid, **options):
-    errors = {
-        cell: leave_one_out_svr(gram(cell[2]), y, cell[0], cell[1], **options).mean_squared_error
-        for cell in itertools.product(*grid.values())
-    }
+def plain_loop(gram, y, grid, groups, weight):
+    """Refit without each group of rows in every cell, with the solver alone."""
+    labels = np.arange(len(y)) if groups is None else groups
+    errors = {}
+    for C, epsilon, sigma in itertools.product(*grid.values()):
+        K, residuals = gram(sigma), np.empty(len(y))
+        for label in np.unique(labels):
+            held, kept = labels == label, labels != label
+            fit = svr.fit_svr(K[np.ix_(kept, kept)], y[kept], C, epsilon, None if weight is None else weight[kept])
+            residuals[held] = K[np.ix_(held, kept)] @ fit.alpha + fit.bias - y[held]
+        errors[C, epsilon, sigma] = np.average(residuals**2, weights=weight)
     return min(errors, key=lambda cell: (errors[cell], cell[0], cell[1], -cell[2])), errors
 
 
@@ -33,25 +39,30 @@ def cell_of(result):
     return result.C, result.epsilon, result.sigma
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_finds_the_winner_of_a_plain_loop(seed):
+def test_finds_the_winner_of_a_plain_loop(seed, grouped, weighted):
     gram, y = problem(seed)
-    winner, errors = plain_loop(gram, y, GRID)
-    result = select(gram, y, **GRID)
+    groups = np.arange(len(y)) // 2 if grouped else None
+    weight = np.random.default_rng(4).uniform(0.2, 4, len(y)) if weighted else None
+    winner, errors = plain_loop(gram, y, GRID, groups, weight)
+    result = select(gram, y, **GRID, sample_weight=weight, groups=groups)
     assert cell_of(result) == winner
-    assert result.loo.mean_squared_error == errors[winner]
+    assert result.loo.error == pytest.approx(errors[winner], rel=1e-3)
 
 
-def test_weights_and_groups_reach_every_cell():
-    gram, y = problem(3)
-    options = {
-        "sample_weight": np.random.default_rng(4).uniform(0.2, 4, len(y)),
-        "groups": np.arange(len(y)) // 2,
+def test_finds_the_winner_of_labels():
+    gram, values = problem(0, n=30)
+    y = np.where(values > np.median(values), 1.0, -1.0)
+    grid = GRID | {"epsilon": [0.0]}
+    errors = {
+        (C, 0.0, sigma): leave_one_out(gram(sigma), y, C, 0.0, labels=True).error
+        for C, sigma in itertools.product(grid["C"], grid["sigma"])
     }
-    winner, errors = plain_loop(gram, y, GRID, **options)
-    result = select(gram, y, **GRID, **options)
-    assert cell_of(result) == winner
-    assert result.loo.mean_squared_error == errors[winner]
+    result = select(gram, y, **grid, labels=True)
+    assert cell_of(result) == min(errors, key=errors.get)
+    assert result.loo.error == errors[cell_of(result)]
 
 
 def test_cells_are_abandoned(monkeypatch):
@@ -59,12 +70,12 @@ def test_cells_are_abandoned(monkeypatch):
     outcomes = []
 
     def watched(*args, **options):
-        outcomes.append(leave_one_out_svr(*args, **options))
+        outcomes.append(leave_one_out(*args, **options))
         return outcomes[-1]
 
-    monkeypatch.setattr(selection, "leave_one_out_svr", watched)
+    monkeypatch.setattr(selection, "leave_one_out", watched)
     select(gram, y, **GRID)
-    assert any(np.isinf(outcome.mean_squared_error) for outcome in outcomes)
+    assert any(np.isinf(outcome.error) for outcome in outcomes)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 100])
@@ -107,17 +118,90 @@ def test_two_workers_leave_warnings_alone_and_see_every_early_stop(monkeypatch):
         assert [str(warning.message) for warning in caught] == ["heard"]
 
 
-def constant_outcome(error):
-    def outcome(gram, y, C, epsilon, **options):
-        return svr.LeaveOneOut(error(C, epsilon, float(gram[0, 0])), np.zeros(len(y)), True)
+@pytest.mark.parametrize("seed", range(5))
+def test_the_estimate_cannot_change_the_winner(seed, monkeypatch):
+    """Whatever the estimates are, they only order the search."""
+    gram, y = problem(seed)
+    expected = select(gram, y, **GRID)
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(svr, "span_estimate", lambda machine: rng.normal(size=len(y)))
+    result = select(gram, y, **GRID)
+    assert cell_of(result) == cell_of(expected)
+    np.testing.assert_allclose(result.loo.residuals, expected.loo.residuals, rtol=0, atol=1e-12)
 
-    return outcome
+
+def test_few_refits_find_the_winner(monkeypatch):
+    gram, y = problem(0, n=40)
+    refits, refit = [], svr.fit_without
+    monkeypatch.setattr(svr, "fit_without", lambda *a: refits.append(1) or refit(*a))
+    select(gram, y, **GRID)
+    assert len(refits) < 0.25 * len(y) * 27
+
+
+def test_the_best_looking_cell_alone_sets_the_first_bar(monkeypatch):
+    gram, y = problem(0)
+    bars = []
+
+    def watched(*args, **options):
+        bars.append(options["abandon_above"])
+        return leave_one_out(*args, **options)
+
+    monkeypatch.setattr(selection, "leave_one_out", watched)
+    select(gram, y, **GRID)
+    assert bars[0] == np.inf
+    assert np.isfinite(bars[1:]).all()
+
+
+def test_early_stops_are_reported_even_of_cells_that_look_hopeless(monkeypatch):
+    gram, y = problem(2, n=40)
+    monkeypatch.setattr(svr, "MAX_ITERATIONS", 150)
+    stopped = {
+        (C, epsilon, sigma)
+        for C, epsilon, sigma in itertools.product(*GRID.values())
+        if not svr.fit_svr(gram(sigma), y, C, epsilon, tolerance=1e-4).converged
+    }
+    assert stopped
+    assert stopped <= set(select(gram, y, **GRID).not_converged)
+
+
+class StoppedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("cells", [1, 9, 17])
+def test_goes_on_where_it_was_interrupted(cells, monkeypatch):
+    gram, y = problem(1)
+    expected = select(gram, y, **GRID)
+    kept, searched = {}, []
+
+    def keep(outcomes):
+        kept.update(outcomes)
+        if len(kept) >= cells:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        select(gram, y, **GRID, keep=keep)
+    known = dict(kept)
+    monkeypatch.setattr(selection, "leave_one_out", lambda *a, **k: searched.append(1) or leave_one_out(*a, **k))
+    result = select(gram, y, **GRID, known=known)
+    assert same(result, expected)
+    assert len(searched) == 27 - len(known)
+
+
+def test_outcomes_of_other_cells_are_ignored():
+    gram, y = problem(1)
+    known = {(7.0, 0.1, 0.5): svr.LeaveOneOut(0.0, np.zeros(len(y)), True)}
+    assert same(select(gram, y, **GRID, known=known), select(gram, y, **GRID))
 
 
 def select_by(error, monkeypatch, **grid):
     """Return the cell chosen when the error is a given function of C, epsilon and sigma."""
-    monkeypatch.setattr(selection, "leave_one_out_svr", constant_outcome(error))
-    return select(lambda sigma: np.full((1, 1), sigma), np.zeros(3), **{**GRID, **grid})
+
+    def outcome(gram, y, C, epsilon, **options):
+        return svr.LeaveOneOut(error(C, epsilon, float(gram[0, 0])), np.zeros(len(y)), True)
+
+    monkeypatch.setattr(selection, "leave_one_out", outcome)
+    return select(lambda sigma: np.full((3, 3), sigma), np.arange(3.0), **{**GRID, **grid})
 
 
 def test_of_equal_cells_the_smoothest_wins(monkeypatch):
@@ -148,11 +232,12 @@ def test_cells_that_stopped_early_do_not_win(monkeypatch):
     gram, y = problem(0)
 
     def outcome(gram, y, C, epsilon, **options):
-        return svr.LeaveOneOut(C, np.zeros(len(y)), C > 0.1)
+        return svr.LeaveOneOut(C if options["abandon_above"] >= C else np.inf, np.zeros(len(y)), C > 0.1)
 
-    monkeypatch.setattr(selection, "leave_one_out_svr", outcome)
+    monkeypatch.setattr(selection, "leave_one_out", outcome)
     result = select(gram, y, **GRID)
     assert result.C == 1.0
+    assert result.loo.error == 1.0, "an error that is not trusted is no bar for others"
     assert set(result.not_converged) == set(itertools.product([0.1], GRID["epsilon"], GRID["sigma"]))
 
 
@@ -167,6 +252,7 @@ def test_progress_counts_up_to_the_whole_grid():
     gram, y = problem(0)
     seen = []
     select(gram, y, **GRID, report=lambda done, cells: seen.append((done, cells)))
-    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[0] == (0, 27)
     assert seen[-1] == (27, 27)
     assert {cells for _, cells in seen} == {27}

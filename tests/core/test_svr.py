@@ -4,10 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.svm import SVR
+from sklearn.svm import SVC, SVR
 
 from mkbo_plugins.core import SquaredExponential, svr
-from mkbo_plugins.core.svr import fit_svr, leave_one_out_svr
+from mkbo_plugins.core.svr import estimate_leave_one_out, fit_svr, leave_one_out
 
 TIGHT = 1e-9
 
@@ -77,7 +77,7 @@ def test_an_early_stop_is_reported_without_a_warning(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not fit_svr(gram, y, 100.0, 0.0).converged
-        assert not leave_one_out_svr(gram, y, 100.0, 0.0).converged
+        assert not leave_one_out(gram, y, 100.0, 0.0).converged
 
 
 def plain_leave_out(gram, y, C, epsilon, labels, sample_weight=None):
@@ -97,34 +97,52 @@ def plain_leave_out(gram, y, C, epsilon, labels, sample_weight=None):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_leave_one_out_is_a_refit_without_each_row(C, epsilon, seed):
     _, gram, y = problem(seed=seed)
-    loo = leave_one_out_svr(gram, y, C, epsilon, tolerance=TIGHT)
+    loo = leave_one_out(gram, y, C, epsilon, tolerance=TIGHT)
     expected = plain_leave_out(gram, y, C, epsilon, np.arange(len(y)))
     np.testing.assert_allclose(loo.residuals, expected, rtol=0, atol=1e-5)
-    assert loo.mean_squared_error == pytest.approx(np.mean(expected**2), rel=1e-5)
+    assert loo.error == pytest.approx(np.mean(expected**2), rel=1e-5)
 
 
-def test_leave_one_out_refits_only_support_vectors(monkeypatch):
+@pytest.fixture
+def refits(monkeypatch):
+    """Return a list that grows by one with each refit."""
+    made, refit = [], svr.fit_without
+    monkeypatch.setattr(svr, "fit_without", lambda *a: made.append(1) or refit(*a))
+    return made
+
+
+def test_leave_one_out_refits_only_support_vectors(refits):
     _, gram, y = problem()
     support = np.count_nonzero(fit_svr(gram, y, 3.0, 0.3).alpha)
-    fits = []
-    monkeypatch.setattr(svr, "fit_svr", lambda *a, **k: fits.append(1) or fit_svr(*a, **k))
-    leave_one_out_svr(gram, y, 3.0, 0.3)
+    leave_one_out(gram, y, 3.0, 0.3)
     assert 0 < support < len(y)
-    assert len(fits) == 1 + support
+    assert len(refits) == support
+
+
+@pytest.mark.parametrize(("C", "epsilon"), [(0.001, 0.4), (0.5, 0.0), (3.0, 0.1), (30.0, 0.2)])
+def test_pivots_and_solver_agree(C, epsilon, monkeypatch):
+    _, gram, y = problem(n=40)
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    settings = {"sample_weight": weight, "groups": np.arange(len(y)) // 2, "tolerance": TIGHT}
+    loo = leave_one_out(gram, y, C, epsilon, **settings)
+    monkeypatch.setattr(svr, "fit_without", lambda *a: None)
+    by_solver = leave_one_out(gram, y, C, epsilon, **settings)
+    assert by_solver.converged
+    np.testing.assert_allclose(loo.residuals, by_solver.residuals, rtol=0, atol=1e-5)
 
 
 def test_groups_are_held_out_together():
     _, gram, y = problem()
     groups = np.array(list("aabbbcddefghhhiijk"))
-    loo = leave_one_out_svr(gram, y, 3.0, 0.1, groups=groups, tolerance=TIGHT)
+    loo = leave_one_out(gram, y, 3.0, 0.1, groups=groups, tolerance=TIGHT)
     expected = plain_leave_out(gram, y, 3.0, 0.1, groups)
     np.testing.assert_allclose(loo.residuals, expected, rtol=0, atol=1e-5)
 
 
 def test_groups_of_single_rows_change_nothing():
     _, gram, y = problem()
-    alone = leave_one_out_svr(gram, y, 3.0, 0.1)
-    grouped = leave_one_out_svr(gram, y, 3.0, 0.1, groups=np.arange(len(y))[::-1])
+    alone = leave_one_out(gram, y, 3.0, 0.1)
+    grouped = leave_one_out(gram, y, 3.0, 0.1, groups=np.arange(len(y))[::-1])
     np.testing.assert_allclose(grouped.residuals, alone.residuals, rtol=0, atol=1e-12)
 
 
@@ -132,8 +150,8 @@ def test_replicates_leak_unless_grouped():
     _, gram, y = problem()
     rows = np.repeat(np.arange(len(y)), 2)
     gram, y = gram[np.ix_(rows, rows)], y[rows]
-    leaking = leave_one_out_svr(gram, y, 30.0, 0.01).mean_squared_error
-    honest = leave_one_out_svr(gram, y, 30.0, 0.01, groups=rows).mean_squared_error
+    leaking = leave_one_out(gram, y, 30.0, 0.01).error
+    honest = leave_one_out(gram, y, 30.0, 0.01, groups=rows).error
     assert honest > 3 * leaking
 
 
@@ -141,26 +159,62 @@ def test_replicates_leak_unless_grouped():
 def test_weights_enter_refits_and_the_mean(C, epsilon):
     _, gram, y = problem()
     weight = np.random.default_rng(3).uniform(0.3, 3, len(y))
-    loo = leave_one_out_svr(gram, y, C, epsilon, sample_weight=weight, tolerance=TIGHT)
+    loo = leave_one_out(gram, y, C, epsilon, sample_weight=weight, tolerance=TIGHT)
     expected = plain_leave_out(gram, y, C, epsilon, np.arange(len(y)), weight)
     np.testing.assert_allclose(loo.residuals, expected, rtol=0, atol=1e-5)
-    assert loo.mean_squared_error == pytest.approx(np.average(expected**2, weights=weight), rel=1e-5)
+    assert loo.error == pytest.approx(np.average(expected**2, weights=weight), rel=1e-5)
 
 
 def test_is_abandoned_only_when_certainly_worse():
     _, gram, y = problem()
-    error = leave_one_out_svr(gram, y, 3.0, 0.1).mean_squared_error
+    error = leave_one_out(gram, y, 3.0, 0.1).error
     for bar in (error, error * 1.001, np.inf):
-        assert leave_one_out_svr(gram, y, 3.0, 0.1, abandon_above=bar).mean_squared_error == error
-    assert leave_one_out_svr(gram, y, 3.0, 0.1, abandon_above=error / 2).mean_squared_error == np.inf
+        assert leave_one_out(gram, y, 3.0, 0.1, abandon_above=bar).error == error
+    assert leave_one_out(gram, y, 3.0, 0.1, abandon_above=error / 2).error == np.inf
 
 
-def test_abandoning_saves_fits(monkeypatch):
+def test_abandoning_saves_refits(refits):
     _, gram, y = problem()
-    fits = []
-    monkeypatch.setattr(svr, "fit_svr", lambda *a, **k: fits.append(1) or fit_svr(*a, **k))
-    leave_one_out_svr(gram, y, 3.0, 0.1)
-    whole = len(fits)
-    fits.clear()
-    leave_one_out_svr(gram, y, 3.0, 0.1, abandon_above=0.0)
-    assert len(fits) < whole
+    error = leave_one_out(gram, y, 3.0, 0.1).error
+    whole = len(refits)
+    refits.clear()
+    leave_one_out(gram, y, 3.0, 0.1, abandon_above=error / 2)
+    assert len(refits) < whole / 2
+
+
+def test_a_known_fit_saves_one_and_changes_nothing(monkeypatch):
+    _, gram, y = problem()
+    whole = fit_svr(gram, y, 3.0, 0.1, tolerance=1e-4)
+    expected = leave_one_out(gram, y, 3.0, 0.1)
+    monkeypatch.setattr(svr, "fit_svr", None)
+    loo = leave_one_out(gram, y, 3.0, 0.1, whole=whole)
+    np.testing.assert_array_equal(loo.residuals, expected.residuals)
+
+
+@pytest.mark.parametrize(("C", "epsilon"), [(0.3, 0.1), (3.0, 0.05), (30.0, 0.0), (30.0, 0.2)])
+def test_estimate_is_close(C, epsilon):
+    _, gram, y = problem(n=40)
+    weight = np.random.default_rng(3).uniform(0.3, 3, len(y))
+    whole = fit_svr(gram, y, C, epsilon, weight)
+    exact = leave_one_out(gram, y, C, epsilon, weight).error
+    assert 0.5 < estimate_leave_one_out(gram, y, C, epsilon, whole, weight) / exact < 2.5
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("C", [0.01, 0.5, 3.0, 100.0])
+def test_leave_one_out_of_labels_is_a_refit_without_each_row(C, grouped):
+    _, gram, values = problem(n=40)
+    y = np.where(values > np.median(values), 1.0, -1.0)
+    weight = np.random.default_rng(3).uniform(0.3, 3, len(y))
+    groups = np.arange(len(y)) // (2 if grouped else 1)
+    loo = leave_one_out(gram, y, C, 0.0, weight, groups, TIGHT, labels=True)
+    expected = np.empty_like(y)
+    for label in np.unique(groups):
+        held, kept = groups == label, groups != label
+        machine = SVC(kernel="precomputed", C=C, tol=TIGHT)
+        machine.fit(gram[np.ix_(kept, kept)], y[kept], sample_weight=weight[kept])
+        expected[held] = machine.decision_function(gram[np.ix_(held, kept)]) - y[held]
+    np.testing.assert_allclose(loo.residuals, expected, rtol=0, atol=1e-5)
+    hinge = np.maximum(1 - y * (expected + y), 0)
+    assert loo.error == pytest.approx(np.average(hinge, weights=weight), rel=1e-5)
+    assert leave_one_out(gram, y, C, 0.0, weight, groups, abandon_above=0.5 * loo.error, labels=True).error == np.inf

@@ -1,0 +1,34 @@
+"""Rows that stand for many."""
+
+import numpy as np
+
+from mkbo_plugins.core.subset import space_filling_rows
+
+
+def covering_radius(X, rows):
+    return np.sqrt(((X[:, None] - X[rows]) ** 2).sum(axis=2)).min(axis=1).max()
+
+
+def test_covers_better_than_chance_and_within_twice_the_best():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    radius = covering_radius(X, space_filling_rows(X, 30))
+    assert radius < 0.7 * min(covering_radius(X, rng.choice(300, 30, replace=False)) for _ in range(20))
+    line = np.arange(9.0)[:, None]
+    assert covering_radius(line, space_filling_rows(line, 3)) <= 2
+
+
+def test_picks_different_rows_in_order_even_where_they_repeat():
+    X = np.repeat(np.random.default_rng(1).normal(size=(5, 3)), 4, axis=0)
+    for n in (1, 5, 12, 20):
+        rows = space_filling_rows(X, n)
+        assert len(set(rows)) == n
+        assert (np.diff(rows) > 0).all()
+        assert len(np.unique(X[rows], axis=0)) == min(n, 5)
+
+
+def test_a_rare_level_is_not_missed():
+    X = np.zeros((1000, 3))
+    X[:, 0] = np.random.default_rng(2).uniform(-1, 1, 1000)
+    X[17, 1:] = [1.0, 0.0]
+    assert 17 in space_filling_rows(X, 20)
