@@ -40,7 +40,7 @@ class _NewerVersionError(ArtefactError):
 
 def save(cov: PretrainedCovariance, path: Path) -> Path:
     """Write a covariance to `path`, replacing an existing file as a whole or not at all."""
-    data = _readable_bytes(cov)
+    data = to_bytes(cov)
     try:
         write_atomically(path, data)
     except (OSError, ValueError) as error:
@@ -49,11 +49,11 @@ def save(cov: PretrainedCovariance, path: Path) -> Path:
     return path
 
 
-def _readable_bytes(cov: PretrainedCovariance) -> bytes:
-    """Return the bytes of a covariance after checking that they read back to it."""
+def to_bytes(cov: PretrainedCovariance) -> bytes:
+    """Return the bytes of a saved covariance after checking that they read back to it."""
     try:
         data = _file_bytes(_content(cov))
-        faithful = _content_from_bytes(data) == cov
+        faithful = from_bytes(data) == cov
     except ArtefactError as error:
         raise ArtefactError(f"this covariance cannot be saved: {error}") from error
     except (TypeError, ValueError) as error:
@@ -73,7 +73,7 @@ def load(path: Path) -> PretrainedCovariance:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ArtefactError(f"cannot read {path}: {reason}; check the path") from error
     try:
-        return _content_from_bytes(data)
+        return from_bytes(data)
     except _NewerVersionError as error:
         raise ArtefactError(f"{path}: {error}; upgrade mkbo_plugins") from error
     except ArtefactError as error:
@@ -103,7 +103,8 @@ def _file_bytes(content: dict[str, Any]) -> bytes:
     return _canonical(document) + b"\n"
 
 
-def _content_from_bytes(data: bytes) -> PretrainedCovariance:
+def from_bytes(data: bytes) -> PretrainedCovariance:
+    """Return the covariance saved as `data`; raises `ArtefactError` unless it is exactly as `to_bytes` gives it."""
     try:
         document = json.loads(data.decode("ascii"))
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -267,7 +268,7 @@ def _decode(content: _Reader) -> PretrainedCovariance:
             rows=record.whole("rows"),
             target_mean=record.number("target_mean"),
             target_spread=record.number("target_spread"),
-            task=record.text("task", ("regression",)),
+            task=record.text("task", ("regression", "classification")),
             trainer=record.text("trainer", ("svm", "gp")),
             C=record.optional_number("C"),
             epsilon=record.optional_number("epsilon"),

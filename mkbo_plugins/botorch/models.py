@@ -6,6 +6,12 @@ from typing import Any
 
 import torch
 from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.utils.types import DEFAULT, _DefaultType
+from gpytorch.likelihoods import Likelihood
+from gpytorch.means import Mean
+from gpytorch.module import Module
 from torch import Tensor
 
 from mkbo_plugins.botorch.frame import NamedFrame
@@ -16,6 +22,28 @@ from mkbo_plugins.errors import MkboError, TableError, TableWarning
 from mkbo_plugins.parameters import Numeric
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.space import ParameterSpace
+
+
+class LogNoiseGP(SingleTaskGP):
+    """BoTorch's model, with the variance of unknown noise fitted through its logarithm; see `fit_logarithm`."""
+
+    # All parameters by name, since Ax looks for those it may set.
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        train_Yvar: Tensor | None = None,
+        likelihood: Likelihood | None = None,
+        covar_module: Module | None = None,
+        mean_module: Mean | None = None,
+        outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
+        input_transform: InputTransform | None = None,
+    ) -> None:
+        super().__init__(
+            train_X, train_Y, train_Yvar, likelihood, covar_module, mean_module, outcome_transform, input_transform
+        )
+        if likelihood is None and train_Yvar is None:
+            fit_logarithm(self.likelihood.noise_covar, "noise")
 
 
 def pretrained_gp(
@@ -101,10 +129,7 @@ def pretrained_gp(
         frame=frame,
         batch_shape=torch.Size([*train_X.shape[:-2], *([outputs] if outputs > 1 else [])]),
     )
-    model = SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, covar_module=kernel, **kwargs)
-    if train_Yvar is None and "likelihood" not in kwargs:
-        fit_logarithm(model.likelihood.noise_covar, "noise")
-    return model
+    return LogNoiseGP(train_X, train_Y, train_Yvar=train_Yvar, covar_module=kernel, **kwargs)
 
 
 def _check_data(train_X: Tensor, train_Y: Tensor, train_Yvar: Tensor | None) -> None:

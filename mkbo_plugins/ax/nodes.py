@@ -1,0 +1,284 @@
+"""Generation nodes: one that models with pre-trained covariances, one that designs from a table before any data."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from ax.adapter.registry import Generators, MBM_X_trans, Y_trans
+from ax.core.data import Data
+from ax.core.experiment import Experiment
+from ax.core.experiment_status import ExperimentStatus
+from ax.core.generator_run import GeneratorRun
+from ax.core.optimization_config import OptimizationConfig
+from ax.core.trial_status import TrialStatus
+from ax.core.types import TParameterization
+from ax.generation_strategy.dispatch_utils import get_derelativize_config
+from ax.generation_strategy.external_generation_node import ExternalGenerationNode
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generation_strategy.transition_criterion import MinTrials, TransitionCriterion
+from ax.utils.common.random import with_rng_seed
+
+from mkbo_plugins.ax.encoding import target_names
+from mkbo_plugins.ax.storage import attach, recall
+from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
+from mkbo_plugins.core.design import upper_confidence_design
+from mkbo_plugins.errors import MkboError
+from mkbo_plugins.pretrained import PretrainedCovariance
+
+OBJECTIVE = "*"
+"""Stands for the only objective where a covariance was given without a metric."""
+
+CANDIDATES = 256
+"""Points of the search space among which a design chooses."""
+
+
+def optimization_config(experiment: Experiment) -> OptimizationConfig:
+    """Return what the experiment optimises.
+
+    Raises
+    ------
+    MkboError
+        If this was not set.
+    """
+    if experiment.optimization_config is None:
+        raise MkboError("the experiment has no objective yet; call configure_optimization first")
+    return experiment.optimization_config
+
+
+def covered_metrics(experiment: Experiment, given: dict[str, str]) -> dict[str, str]:
+    """Return fingerprints by metric name, `OBJECTIVE` resolved.
+
+    Raises
+    ------
+    MkboError
+        If a metric is unknown, or there are several objectives to which a single covariance could belong.
+    """
+    objectives = list(optimization_config(experiment).objective.metric_names)
+    if OBJECTIVE in given and len(objectives) > 1:
+        raise MkboError(
+            f"the experiment has the objectives {objectives}; name the metric of each covariance, "
+            f"{{{objectives[0]!r}: cov}}; metrics without one get Ax's own model"
+        )
+    metrics = {objectives[0] if name == OBJECTIVE else name: fingerprint for name, fingerprint in given.items()}
+    unknown = [name for name in metrics if name not in experiment.metrics]
+    if unknown:
+        raise MkboError(f"metrics {unknown} are not in the experiment, which has {sorted(experiment.metrics)}")
+    return metrics
+
+
+@dataclass(init=False, eq=False, repr=False)
+class PretrainedNode(GenerationNode):
+    """Bayesian optimisation with pre-trained covariances; everything it is stored by is in its fields.
+
+    Parameters
+    ----------
+    covariances
+        Fingerprints by metric name, or under `OBJECTIVE`.
+    form, rename, fixed, select
+        As for `use_pretrained`.
+    seed
+        Seed of candidate optimisation, together with the number of suggestions made before.
+    """
+
+    covariances: dict[str, str]
+    form: str
+    rename: dict[str, str]
+    fixed: dict[str, Any]
+    select: bool
+    seed: int
+
+    def __init__(
+        self,
+        covariances: dict[str, str],
+        form: str,
+        rename: dict[str, str],
+        fixed: dict[str, Any],
+        select: bool,
+        seed: int,
+    ) -> None:
+        super().__init__(
+            name="Pretrained",
+            generator_specs=[
+                GeneratorSpec(
+                    generator_enum=Generators.BOTORCH_MODULAR,
+                    generator_kwargs={
+                        "transforms": [*MBM_X_trans, *Y_trans],
+                        "transform_configs": get_derelativize_config(derelativize_with_raw_status_quo=True),
+                    },
+                )
+            ],
+            should_deduplicate=True,
+            suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
+        )
+        self.covariances = covariances
+        self.form = form
+        self.rename = rename
+        self.fixed = fixed
+        self.select = select
+        self.seed = seed
+        self._fitted_data: Data | None = None
+
+    def _fit(self, experiment: Experiment, data: Data | None = None, **kwargs: Any) -> None:
+        data = _rounded(experiment.lookup_data() if data is None else data)
+        if data.empty:
+            raise MkboError(
+                "there are no target data yet to model; have the first trials designed, by initial_trials=5 or, from "
+                "the table, direction='same' or 'opposite'"
+            )
+        metrics = covered_metrics(experiment, self.covariances)
+        covs = {name: recall(fingerprint, experiment) for name, fingerprint in metrics.items()}
+        for cov in covs.values():
+            attach(experiment, cov)
+        spec = pretrained_surrogate_spec(
+            {experiment.metrics[name].signature: cov for name, cov in covs.items()},
+            experiment.search_space,
+            self.form,
+            rename=self.rename,
+            fixed=self.fixed,
+            select=self.select,
+        )
+        arguments = self.generator_spec.generator_kwargs
+        # Ax reuses a fitted model only while the specification is the same object.
+        if arguments.get("surrogate_spec") != spec:
+            arguments["surrogate_spec"] = spec
+        if self._fitted_data is None or not self._fitted_data.full_df.equals(data.full_df):
+            # A fitted adapter would leave out new data beyond the bounds it has seen.
+            self.generator_spec._fitted_adapter = None
+        super()._fit(experiment=experiment, data=data, **kwargs)
+        self._fitted_data = data
+
+    def gen(self, *, experiment: Experiment, **kwargs: Any) -> GeneratorRun | None:
+        """Generate candidates as `GenerationNode.gen`, with random numbers that depend on stored state alone."""
+        made = len(self.generation_strategy._generator_runs)
+        with with_rng_seed(int(np.random.SeedSequence((self.seed, made)).generate_state(1)[0])):
+            return super().gen(experiment=experiment, **kwargs)
+
+
+def _rounded(data: Data) -> Data:
+    """Return data with 14 significant digits: Ax's JSON changes the last bits, which a fit would turn into digits."""
+    if data.empty:
+        return data
+    frame = data.full_df.copy()
+    for column in ("mean", "sem"):
+        frame[column] = [float(f"{value:.13e}") for value in frame[column]]
+    return Data(df=frame)
+
+
+@dataclass(init=False, eq=False, repr=False)
+class TableDesignNode(ExternalGenerationNode):
+    """First trials from the table alone, in the experiment's search space; serves until there are data to model.
+
+    Parameters
+    ----------
+    metric
+        Name of the metric that the table speaks about, or `OBJECTIVE`.
+    fingerprint
+        The covariance of this metric.
+    direction
+        ``"same"`` if the metric grows with the table's target, ``"opposite"`` if it falls.
+    rename, fixed
+        As for `use_pretrained`.
+    trials
+        Number of trials before the next node may follow, those already in the experiment counted.
+    next_node
+        Name of the node that follows once a trial has data.
+    seed
+        Seed of the candidates.
+    """
+
+    metric: str
+    fingerprint: str
+    direction: Literal["same", "opposite"]
+    rename: dict[str, str]
+    fixed: dict[str, Any]
+    trials: int
+    next_node: str
+    seed: int
+
+    def __init__(
+        self,
+        metric: str,
+        fingerprint: str,
+        direction: Literal["same", "opposite"],
+        rename: dict[str, str],
+        fixed: dict[str, Any],
+        trials: int,
+        next_node: str,
+        seed: int,
+    ) -> None:
+        super().__init__(
+            name="TableDesign",
+            suggested_experiment_status=ExperimentStatus.INITIALIZATION,
+            transition_criteria=enough_trials(trials, next_node),
+        )
+        self.metric = metric
+        self.fingerprint = fingerprint
+        self.direction = direction
+        self.rename = rename
+        self.fixed = fixed
+        self.trials = trials
+        self.next_node = next_node
+        self.seed = seed
+        self._queue: list[TParameterization] = []
+
+    def update_generator_state(self, experiment: Experiment, data: Data) -> None:
+        """Order points of the search space by what the table says of them."""
+        cov = recall(self.fingerprint, experiment)
+        attach(experiment, cov)
+        adapter = Generators.SOBOL(experiment=experiment, seed=self.seed, deduplicate=True)
+        points = [dict(arm.parameters) for arm in adapter.gen(n=CANDIDATES).arms]
+        Z = self._coordinates(cov, experiment, points)
+        merit = cov.fixed.standardised_decision(Z) * self._sign(experiment)
+        order = upper_confidence_design(merit, cov.kernel, Z, len(points))
+        tried = [arm.parameters for arm in experiment.arms_by_name.values()]
+        self._queue = [points[i] for i in order if points[i] not in tried]
+
+    def _coordinates(
+        self, cov: PretrainedCovariance, experiment: Experiment, points: list[TParameterization]
+    ) -> np.ndarray:
+        names = target_names(cov.space, experiment.search_space, self.rename, self.fixed)
+        raw = np.empty((len(points), len(cov.space.names)))
+        for j, parameter in enumerate(cov.space.parameters):
+            values = [
+                p[names[parameter.name]] if parameter.name in names else self.fixed[parameter.name] for p in points
+            ]
+            # A number may lie between the whole ones or levels of the table.
+            raw[:, j] = [parameter.to_raw(value) for value in values] if parameter.indexed_levels else values
+        return np.asarray(cov.space.to_coordinates(raw, cov.frame))
+
+    def _sign(self, experiment: Experiment) -> int:
+        objective = optimization_config(experiment).objective
+        weights = dict(zip(objective.metric_names, [weight for _, weight in objective.metric_weights], strict=True))
+        (metric,) = covered_metrics(experiment, {self.metric: self.fingerprint})
+        if metric not in weights:
+            raise MkboError(f"metric {metric!r} is no objective, so that no first trials can be designed for it")
+        return (1 if weights[metric] > 0 else -1) * (1 if self.direction == "same" else -1)
+
+    def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
+        """Return the best point that is neither in the experiment nor pending."""
+        left = [point for point in self._queue if point not in pending_parameters]
+        if not left:
+            raise MkboError(
+                f"the search space has no further points to try before data come in; {CANDIDATES} were made"
+            )
+        return left[0]
+
+
+def enough_trials(trials: int, next_node: str, observed: int = 1) -> list[TransitionCriterion]:
+    """Return criteria: `trials` trials in the experiment that have not failed, and data of `observed` of them."""
+    return [
+        MinTrials(
+            threshold=trials,
+            transition_to=next_node,
+            use_all_trials_in_exp=True,
+            not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
+        ),
+        MinTrials(
+            threshold=observed,
+            transition_to=next_node,
+            use_all_trials_in_exp=True,
+            only_in_statuses=[TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED],
+            count_only_trials_with_data=True,
+        ),
+    ]

@@ -1,0 +1,100 @@
+"""Specification of Ax's surrogate models with pre-trained covariances."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ax.core.search_space import SearchSpace
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
+
+from mkbo_plugins.ax.encoding import encodings, target_names
+from mkbo_plugins.ax.inputs import PretrainedInputs
+from mkbo_plugins.ax.storage import remember
+from mkbo_plugins.botorch import PretrainedKernel
+from mkbo_plugins.botorch.models import LogNoiseGP
+from mkbo_plugins.core.forms import get_form
+from mkbo_plugins.pretrained import PretrainedCovariance
+
+PRETRAINED = "pretrained"
+STOCK = "stock"
+
+
+def pretrained_surrogate_spec(
+    cov: PretrainedCovariance | Mapping[str, PretrainedCovariance],
+    search_space: SearchSpace,
+    form: str = "transfer",
+    *,
+    rename: Mapping[str, str] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    select: bool = False,
+) -> SurrogateSpec:
+    """Return a surrogate specification for ``Generators.BOTORCH_MODULAR`` with Ax's transforms ``MBM_X_trans``.
+
+    Parameters
+    ----------
+    cov
+        The covariance for every metric, or one for each of several by their names; others get Ax's own model.
+    search_space
+        The search space of the experiment.
+    form
+        Covariance model, as `mkbo_plugins.core.forms` names them; ``"stock"`` gives Ax's own model.
+    rename, fixed
+        As for `use_pretrained`.
+    select
+        Whether Ax chooses between this model and its own for each metric, by held-out log likelihood.
+
+    Returns
+    -------
+    SurrogateSpec
+        The specification. It names covariances by fingerprint: a process that loads it must have them, through
+        `use_pretrained`, this function, or an experiment that carries them.
+
+    Raises
+    ------
+    MkboError
+        If the search space and a covariance do not fit together, or `form` is unknown.
+    """
+
+    def configs(one: PretrainedCovariance) -> list[ModelConfig]:
+        return _model_configs(one, search_space, form, rename or {}, fixed or {}, select)
+
+    if not isinstance(cov, Mapping):
+        return SurrogateSpec(model_configs=configs(cov), eval_criterion="Log likelihood")
+    return SurrogateSpec(
+        model_configs=[ModelConfig(name=STOCK)],
+        metric_to_model_configs={name: configs(one) for name, one in cov.items()},
+        eval_criterion="Log likelihood",
+    )
+
+
+def _model_configs(
+    cov: PretrainedCovariance,
+    search_space: SearchSpace,
+    form: str,
+    rename: Mapping[str, str],
+    fixed: Mapping[str, Any],
+    select: bool,
+) -> list[ModelConfig]:
+    stock = ModelConfig(name=STOCK)
+    chosen = get_form(form)
+    found = encodings(cov.space, search_space, target_names(cov.space, search_space, rename, fixed), fixed)
+    if form == "stock":
+        return [stock]
+    fingerprint = remember(cov)
+    covered = sorted({column for encoding in found.values() for column in encoding.columns})
+    shared = {"fingerprint": fingerprint, "covered": [] if chosen.uses_stock else covered}
+    pretrained = ModelConfig(
+        botorch_model_class=LogNoiseGP,
+        covar_module_class=PretrainedKernel,
+        covar_module_options={**shared, "form": form},
+        input_transform_classes=[PretrainedInputs],
+        input_transform_options={
+            PretrainedInputs.__name__: {
+                **shared,
+                "encodings": {name: encoding.to_options() for name, encoding in found.items()},
+            }
+        },
+        name=PRETRAINED,
+    )
+    # Ax selects the last of models that score alike or not at all, so its own stands last.
+    return [pretrained, stock] if select else [pretrained]
