@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mkbo_plugins.errors import ArtefactError, MkboError, MkboWarning, SpaceError, TableError
+from mkbo_plugins.experiments.benchmark.command import benchmark
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.report import describe, describe_interactions, describe_parameters
 from mkbo_plugins.space import ParameterSpace
@@ -39,6 +40,13 @@ class Trainer(StrEnum):
     gp = "gp"
 
 
+class TaskName(StrEnum):
+    """What the target is."""
+
+    regression = "regression"
+    classification = "classification"
+
+
 class FrameName(StrEnum):
     """What the bounds are mapped to."""
 
@@ -58,6 +66,7 @@ def pretrain(
         Path | None, typer.Option(help="File to write; TABLE.mkbo.json beside the table if left out.")
     ] = None,
     trainer: Annotated[Trainer, typer.Option(help="Support vector machine or Gaussian process.")] = Trainer.svm,
+    task: Annotated[TaskName, typer.Option(help="Target of numbers, or of two labels.")] = TaskName.regression,
     kernel: Annotated[str, typer.Option(help="se, exponential, polynomial or linear.")] = "se",
     frame: Annotated[FrameName, typer.Option(help="Map bounds to [-1, 1] or to [0, 1].")] = FrameName.centred,
     ard: Annotated[bool, typer.Option(help="Learn a weight for each parameter.")] = True,
@@ -68,6 +77,11 @@ def pretrain(
     ] = None,
     log_target: Annotated[bool, typer.Option("--log-target", help="Train on the target's logarithm.")] = False,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows that lack a value.")] = False,
+    max_rows: Annotated[int, typer.Option(help="Of a longer table, train on this many rows, spread evenly.")] = 500,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="File that keeps the grid search; after an interruption the same command goes on from it."),
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Parallel workers; -1 for all cores.")] = -1,
 ) -> None:
     """Pre-train a covariance on TABLE and save it as one small file.
@@ -75,7 +89,7 @@ def pretrain(
     Example: mkbo pretrain patents.csv --target strength_MPa --space space.toml --out alloy.mkbo.json
     """
     console = Console()
-    with _plain_errors():
+    with _plain_errors("stopped" if resume is None else "stopped; the same command goes on from here"):
         written = out if out is not None else table.with_suffix(".mkbo.json")
         _check_writable(written)
         frame_data = _read_csv(table)
@@ -91,15 +105,21 @@ def pretrain(
             kernel=kernel,
             ard=ard,
             frame=frame.value,
+            task=task.value,
             trainer=trainer.value,
             groups=groups,
             log_target=log_target,
             missing="drop" if drop_missing else "error",
+            max_rows=max_rows,
             n_jobs=jobs,
+            resume=resume,
         )
         cov.save(written)
         _print_summary(console, cov)
         console.print(f"saved as {written}", highlight=False, soft_wrap=True)
+
+
+app.command()(benchmark)
 
 
 @app.command()

@@ -12,16 +12,21 @@ import numpy as np
 from mkbo_plugins.core.covariance import FixedCovariance
 from mkbo_plugins.core.design import upper_confidence_design
 from mkbo_plugins.core.evaluator import CertifiedEvaluator, Choice
+from mkbo_plugins.core.form_model import Points
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.two_layer import squared_exponential_profile
-from mkbo_plugins.errors import KernelError
+from mkbo_plugins.core.verdict import Verdict, judge
+from mkbo_plugins.errors import KernelError, TableError
 from mkbo_plugins.parameters import Frame, is_finite_number, is_number
-from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.space import ParameterSpace, as_array
 
 if TYPE_CHECKING:
     from mkbo_plugins.core.kernels import FreeKernel
 
 GRAM_FORMS = ("base", "reweighted", "normalised", "two_layer", "moment")
+FEWEST = 3
+"""Values of a target below which nothing can be judged."""
+
 Direction = Literal["same", "opposite", "unknown"]
 
 
@@ -38,13 +43,15 @@ class TrainingRecord:
     target_mean, target_spread
         Mean and standard deviation of the target over these rows, after the logarithm if one was taken.
     task
-        ``"regression"``.
+        ``"regression"`` or ``"classification"``.
     trainer
         ``"svm"`` or ``"gp"``.
     C, epsilon
-        Box bound and tube half-width of the support vector machine; None for trainer ``"gp"``.
+        Box bound and tube half-width of the support vector machine; None for trainer ``"gp"``. A classifier has no
+        epsilon.
     loo_mse
-        Leave-one-out mean squared error, conditional on coordinate weights learned from all rows.
+        Leave-one-out mean squared error, conditional on coordinate weights learned from all rows. Of labels, -1 and 1,
+        that of predicted labels with both classes weighing the same: four times the error rate.
     notes
         Remarks worth a look, such as a best value at the edge of the grid.
     """
@@ -62,7 +69,12 @@ class TrainingRecord:
 
     @property
     def explained(self) -> float:
-        """Share of the target's variance that held-out predictions explain."""
+        """Share of the target's variance that held-out predictions explain; of labels, Youden's index.
+
+        Youden's index is 1 - 2 error rate with both classes weighing the same, 0 for guesses.
+        """
+        if self.task == "classification":
+            return 1 - self.loo_mse / 2
         return 1 - self.loo_mse / self.target_spread**2
 
 
@@ -151,12 +163,12 @@ class PretrainedCovariance:
 
     @property
     def epsilon(self) -> float | None:
-        """Half-width of the insensitive tube, or None for trainer ``"gp"``."""
+        """Half-width of the insensitive tube, or None for trainer ``"gp"`` and for labels."""
         return self.record.epsilon
 
     @property
     def loo_mse(self) -> float:
-        """Leave-one-out mean squared error in squared units of the (logarithm of the) target."""
+        """Leave-one-out mean squared error in squared units of the (logarithm of the) target, as in the record."""
         return self.record.loo_mse
 
     @property
@@ -257,7 +269,10 @@ class PretrainedCovariance:
         return np.sqrt(np.multiply.outer(of_x, of_y))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the machine's prediction g(x) in the table's units, (n,), at points in raw units."""
+        """Return the machine's prediction g(x) in the table's units, (n,), at points in raw units.
+
+        Of labels, it is the decision value: above 0 for the label that counts as 1.
+        """
         g = np.asarray(self.fixed.decision(self.to_coordinates(X)))
         return _finite(np.exp(g) if self.log_target else g)
 
@@ -299,6 +314,35 @@ class PretrainedCovariance:
         Z = np.asarray(self.space.to_coordinates(raw, self.frame))
         merit = self.fixed.standardised_decision(Z) * (1 if direction == "same" else -1)
         return self.space.from_raw(raw[upper_confidence_design(merit, self.kernel, Z, n)])
+
+    def verdict(self, X: Any, y: Any) -> Verdict:
+        """Return whether the table helps a target, judged by the evidence of models with and without it.
+
+        Parameters
+        ----------
+        X
+            The target's points in raw units, n of them, as `ParameterSpace.to_raw` accepts them.
+        y
+            Its values, (n,).
+
+        Raises
+        ------
+        MkboError
+            If points are not of the space, or values are not n finite numbers that differ.
+
+        Notes
+        -----
+        It compares how likely the values are, which is not yet checked against the trials that tables save; see
+        `mkbo_plugins.core.verdict.judge` for a case where the two differ.
+        """
+        raw = self.space.to_raw(X)
+        values = as_array(y, "y")
+        if values.shape != (len(raw),) or not np.isfinite(values).all():
+            raise TableError(f"y must be {len(raw)} finite numbers, one for each point, got shape {values.shape}")
+        if len(values) < FEWEST or np.ptp(values) == 0:
+            raise TableError(f"a verdict needs at least {FEWEST} values that are not all equal, got {len(values)}")
+        frame, unit = (np.asarray(self.space.to_coordinates(raw, name)) for name in (self.frame, "unit"))
+        return judge(self.fixed, Points(frame, unit), (values - values.mean()) / values.std(ddof=1))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the covariance to a file, atomically: an existing file is replaced as a whole or not at all.

@@ -66,6 +66,27 @@ def test_columns_that_are_no_parameters_can_be_ignored(folder, table):
     assert PretrainedCovariance.load("wide.mkbo.json").space.names == ("power", "rate", "layers", "gas")
 
 
+def test_a_long_table_is_sampled_and_its_search_can_be_resumed(folder):
+    arguments = ["pretrain", "table.csv", "--target", "strength", "--space", "space.toml", "--max-rows", "12"]
+    result = _run(*arguments, "--resume", "grid.json")
+    assert result.exit_code == 0, result.output
+    assert "12 that fill the space" in result.output
+    assert PretrainedCovariance.load("table.mkbo.json").record.rows == 12
+    other = _run(*arguments, "--resume", "grid.json", "--frame", "unit")
+    assert other.exit_code == 2
+    assert "grid.json" in other.output
+
+
+def test_a_table_of_labels(folder, table):
+    passed = table["strength"] > table["strength"].median()
+    table.assign(strength=passed.map({True: "yes", False: "no"})).to_csv("labels.csv", index=False)
+    arguments = ["pretrain", "labels.csv", "--target", "strength", "--space", "space.toml", "--trainer", "gp"]
+    assert "--task" in _run(*arguments).output
+    result = _run(*arguments, "--task", "classification")
+    assert result.exit_code == 0, result.output
+    assert "held-out labels" in result.output
+
+
 def test_show_says_what_was_learned(folder, cov):
     cov.save("a.mkbo.json")
     result = _run("show", "a.mkbo.json")

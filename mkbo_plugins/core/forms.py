@@ -119,6 +119,11 @@ def _moment(names: _Names) -> Form:
     return Form(names.each("moment"), names.scales("output_scale", "moment_scale"), True, combine)
 
 
+def _product(names: _Names) -> Form:
+    scales = names.scales("output_scale", "feature_scale")
+    return Form(names.each("feature_distance"), scales, True, lambda p, k, h: h["output_scale"] * k * names.near(p, h))
+
+
 def _transfer(names: _Names) -> Form:
     def combine(p: Mapping[str, Array], k: Array, h: Mapping[str, Array]) -> Array:
         return h["output_scale"] * k * names.near(p, h) + names.weighed("moment", "moment_scale", p, h)
@@ -135,6 +140,7 @@ _FORMS: Mapping[str, Callable[[_Names], Form]] = MappingProxyType(
         "normalised": partial(_sum_form, "normalised"),
         "two_layer": _two_layer,
         "moment": _moment,
+        "product": _product,
         "transfer": _transfer,
     }
 )
@@ -142,7 +148,8 @@ _FORMS: Mapping[str, Callable[[_Names], Form]] = MappingProxyType(
 FORMS = tuple(_FORMS)
 """Names of the covariance models. With k the stock covariance, d the feature distance and g the standardised decision
 function: ``stock``, k; ``base``, a K_2; ``reweighted``, a K^E; ``normalised``, a K^E normalised; ``two_layer``,
-a exp(-d^2 / (2 s)); ``moment``, a k + b g g'; ``transfer``, a k exp(-d^2 / (2 s)) + b g g'.
+a exp(-d^2 / (2 s)); ``moment``, a k + b g g'; ``product``, a k exp(-d^2 / (2 s)); ``transfer``,
+a k exp(-d^2 / (2 s)) + b g g'.
 
 Several tables each have their own d, g, s and b: terms are summed, and profiles of distances multiplied; ``base``,
 ``reweighted`` and ``normalised`` have an a for each table too."""

@@ -71,6 +71,13 @@ class PosteriorDensity:
         """Prior of each hyperparameter."""
         return self.model.priors if self.noise is not None else (*self.model.priors, NOISE)
 
+    @property
+    def usual_start(self) -> np.ndarray:
+        """Where the hosts begin: median scales of the form, most likely length scales and noise, as logarithms."""
+        scales = len(self.model.form.hyperparameters)
+        medians = [prior.log_mean for prior in self.priors[:scales]]
+        return np.array(medians + [math.log(prior_mode(prior)) for prior in self.priors[scales:]])
+
     def split(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the form's hyperparameters, still as logarithms, and the noise variance."""
         if self.noise is not None:

@@ -1,7 +1,6 @@
 """One optimisation campaign over a list of candidates, with BoTorch's log expected improvement."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -10,28 +9,8 @@ from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from mkbo_plugins.botorch import pretrained_gp
+from mkbo_plugins.experiments.record import Campaign
 from mkbo_plugins.pretrained import PretrainedCovariance
-
-
-@dataclass(frozen=True)
-class Campaign:
-    """What was tried, in order, and what came out.
-
-    Parameters
-    ----------
-    indices
-        Candidates tried, the starting points first.
-    values
-        Their outcomes.
-    """
-
-    indices: tuple[int, ...]
-    values: tuple[float, ...]
-
-    @property
-    def best_so_far(self) -> np.ndarray:
-        """Largest outcome up to each trial, (number of trials,)."""
-        return np.maximum.accumulate(self.values)
 
 
 def run_campaign(

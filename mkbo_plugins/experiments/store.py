@@ -1,16 +1,20 @@
 """Finished runs kept on disk, so that an interrupted experiment continues where it stopped."""
 
 import json
+import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Generic, TypeVar, overload
 
 from joblib import Parallel, delayed
 
 from mkbo_plugins.errors import MkboError
-from mkbo_plugins.experiments.campaign import Campaign
+from mkbo_plugins.experiments.record import Campaign
 from mkbo_plugins.files import write_atomically
+
+C = TypeVar("C", bound=Campaign)
 
 
 def make_folder(folder: Path) -> None:
@@ -27,23 +31,31 @@ def make_folder(folder: Path) -> None:
         raise MkboError(f"cannot make the folder {folder}: {error.strerror}; choose another") from error
 
 
-class RunStore:
+class RunStore(Generic[C]):
     """Campaigns by key in one folder, one JSON file each, written atomically.
 
     Parameters
     ----------
     folder
         Where the files are; made if it does not exist.
+    kind
+        Class of the campaigns.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    @overload
+    def __init__(self: "RunStore[Campaign]", folder: Path) -> None: ...
+
+    @overload
+    def __init__(self, folder: Path, kind: type[C]) -> None: ...
+
+    def __init__(self, folder: Path, kind: type[Any] = Campaign) -> None:
+        self.folder, self.kind = folder, kind
         make_folder(folder)
 
     def _path(self, key: Iterable[Hashable]) -> Path:
         return self.folder / ("_".join(map(str, key)) + ".json")
 
-    def get(self, key: Iterable[Hashable]) -> Campaign | None:
+    def get(self, key: Iterable[Hashable]) -> C | None:
         """Return the campaign stored under `key`, or None.
 
         Raises
@@ -56,21 +68,21 @@ class RunStore:
             return None
         try:
             stored = json.loads(path.read_text())
-            return Campaign(tuple(map(int, stored["indices"])), tuple(map(float, stored["values"])))
+            return self.kind.from_stored(stored)
         except (ValueError, TypeError, KeyError) as error:
             raise MkboError(f"{path} is damaged ({error}); delete it, and its run will be repeated") from error
 
-    def put(self, key: Iterable[Hashable], campaign: Campaign) -> None:
+    def put(self, key: Iterable[Hashable], campaign: C) -> None:
         """Store a campaign under `key`."""
         write_atomically(self._path(key), json.dumps(asdict(campaign)).encode())
 
     def complete(
         self,
-        jobs: Mapping[tuple[Hashable, ...], Callable[[], Campaign]],
+        jobs: Mapping[tuple[Hashable, ...], Callable[[], C]],
         *,
         n_jobs: int,
         report: Callable[[int, int], None] | None = None,
-    ) -> dict[tuple[Hashable, ...], Campaign]:
+    ) -> dict[tuple[Hashable, ...], C]:
         """Run the jobs that have no stored result, store each as it ends, and return all.
 
         Parameters
@@ -98,8 +110,7 @@ class RunStore:
         return {key: done[key] for key in jobs}
 
 
-def _keyed(key: tuple[Hashable, ...], job: Callable[[], Campaign]) -> tuple[tuple[Hashable, ...], Campaign]:
-    import torch
-
-    torch.set_num_threads(1)
+def _keyed(key: tuple[Hashable, ...], job: Callable[[], C]) -> tuple[tuple[Hashable, ...], C]:
+    if torch := sys.modules.get("torch"):  # brought by the job, if it needs it
+        torch.set_num_threads(1)
     return key, job()

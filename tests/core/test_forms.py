@@ -44,6 +44,7 @@ def test_each_form_is_its_formula(parts):
         "normalised": a * parts["normalised"],
         "two_layer": a * near,
         "moment": a * STOCK + b * parts["moment"],
+        "product": a * STOCK * near,
         "transfer": a * STOCK * near + b * parts["moment"],
     }
     assert set(formulas) == set(FORMS)

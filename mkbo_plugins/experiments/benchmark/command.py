@@ -1,0 +1,99 @@
+"""The command ``mkbo benchmark``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from mkbo_plugins.errors import MkboError
+from mkbo_plugins.files import write_atomically
+
+SMOKE_SEEDS, CLAIM_SEEDS, TUNING_SEEDS = 2, 40, 16
+SMOKE_PROBLEMS = ("rotation", "branin", "hartmann3_negated")
+SMOKE_TRIALS = 15
+
+
+def benchmark(
+    out: Annotated[Path, typer.Option(help="Folder for runs and results; the same command goes on in it.")],
+    data: Annotated[Path | None, typer.Option(help="Folder with the real tables; none leaves them out.")] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="A few problems, seeds and trials: minutes.")] = False,
+    claim: Annotated[bool, typer.Option("--claim", help="Fresh members, pairs and seeds, 40 of them: hours.")] = False,
+    seeds: Annotated[int | None, typer.Option(help="Paired seeds instead of the usual number.")] = None,
+    problem: Annotated[list[str] | None, typer.Option(help="Only this problem; repeat for several.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Only this model; repeat for several.")] = None,
+    trainer: Annotated[str, typer.Option(help="Trainer of the covariances, svm or gp.")] = "gp",
+    acquisition: Annotated[str, typer.Option(help="Expected improvement, ei, or GP-UCB, ucb.")] = "ei",
+    jobs: Annotated[int, typer.Option(help="Parallel processes; -1 for all cores.")] = -1,
+) -> None:
+    """Compare pre-trained covariances with their peers on synthetic families and pairs of real tables.
+
+    Example: mkbo benchmark --smoke --out bench
+    """
+    console = Console()
+    try:
+        _benchmark(console, out, data, smoke, claim, seeds, problem, model, trainer, acquisition, jobs)
+    except MkboError as error:
+        console.print(f"Error: {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from here", highlight=False)
+        raise typer.Exit(130) from None
+
+
+def _benchmark(
+    console: Console,
+    out: Path,
+    data: Path | None,
+    smoke: bool,
+    claim: bool,
+    seeds: int | None,
+    problem: list[str] | None,
+    model: list[str] | None,
+    trainer: str,
+    acquisition: str,
+    jobs: int,
+) -> None:
+    from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS
+    from mkbo_plugins.experiments.benchmark.metrics import compare
+    from mkbo_plugins.experiments.benchmark.models import MODELS
+    from mkbo_plugins.experiments.benchmark.report import write_report
+    from mkbo_plugins.experiments.benchmark.runner import Plan, curves, problem_names, run
+    from mkbo_plugins.experiments.store import make_folder
+
+    if smoke and claim:
+        raise MkboError("--smoke and --claim exclude each other; choose one")
+    known = problem_names(data, claim=claim)
+    problems = _chosen("--problem", problem, known, SMOKE_PROBLEMS if smoke else known)
+    models = _chosen("--model", model, ("random", *MODELS), ("random", *MODELS))
+    if "stock" not in models:
+        models = ("stock", *models)
+    count = seeds or (SMOKE_SEEDS if smoke else CLAIM_SEEDS if claim else TUNING_SEEDS)
+    for option, value, choices in (("--trainer", trainer, ("svm", "gp")), ("--acquisition", acquisition, ACQUISITIONS)):
+        _chosen(option, [value], tuple(choices), ())
+    plan = Plan(problems, models, count, SMOKE_TRIALS if smoke else 30, claim, trainer, acquisition)
+    make_folder(out)
+    console.print(
+        f"{len(problems)} problems, {len(models)} models, {count} seeds: {len(problems) * len(models) * count} "
+        "campaigns; those finished before are used",
+        highlight=False,
+    )
+    runs = run(plan, out, data, n_jobs=jobs)
+    write_atomically(out / "runs.csv", runs.to_csv(index=False).encode())
+    shown = [name for name in models if name != "random"]
+    regret = {name: curves(plan, out, data, name, shown) for name in problems}
+    fresh = ", on members, pairs and seeds that no choice was made on" if claim else ""
+    heading = (
+        f"{len(problems)} problems, {count} paired seeds, {plan.trials} trials after 3 random starting points{fresh}; "
+        f"table trained by {trainer}, acquisition {acquisition}."
+    )
+    console.print(Markdown(write_report(compare(runs), regret, out, heading)))
+    console.print(f"Tables and plots are in {out.resolve()}", highlight=False, soft_wrap=True)
+
+
+def _chosen(option: str, given: list[str] | None, known: tuple[str, ...], usual: tuple[str, ...]) -> tuple[str, ...]:
+    unknown = [name for name in given or () if name not in known]
+    if unknown:
+        raise MkboError(f"{option} names {unknown}; known here are {list(known)}")
+    return tuple(given) if given else usual

@@ -1,0 +1,193 @@
+"""Exact Gaussian processes over a pool, their fixed parts being computed once for each candidate tried."""
+
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+from mkbo_plugins.core.covariance import FixedCovariance
+from mkbo_plugins.core.form_model import FormModel, Points
+from mkbo_plugins.core.forms import get_form
+from mkbo_plugins.core.laplace import log_marginal
+from mkbo_plugins.core.mixture import fit_kernel_mixture
+from mkbo_plugins.core.posterior import FormPosterior
+from mkbo_plugins.core.posterior_fit import PosteriorDensity
+from mkbo_plugins.errors import MkboWarning
+from mkbo_plugins.experiments.benchmark.problems import Problem
+from mkbo_plugins.files import write_atomically
+from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.training import pretrain
+
+
+@dataclass(frozen=True, eq=False)
+class LookupParts:
+    """The fixed parts of a covariance between candidates, which are named by their numbers, (n, 1).
+
+    Parameters
+    ----------
+    fixed
+        The fixed parts.
+    pool
+        Frame coordinates of all candidates, (M, d).
+    folder
+        Where matrices between all candidates are kept, which many campaigns need.
+    """
+
+    fixed: FixedCovariance
+    pool: np.ndarray
+    folder: Path
+    _known: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def coarse(self) -> "LookupParts":
+        """Itself, being as fast as can be."""
+        return self
+
+    def part(self, name: str, X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False) -> np.ndarray:
+        """Return what `FixedCovariance.part` does."""
+        rows = X[:, 0].astype(int)
+        columns = rows if Y is None else Y[:, 0].astype(int)
+        gram = self._between_all(name)
+        return gram[rows, columns] if elementwise else gram[rows][:, columns]
+
+    def _between_all(self, name: str) -> np.ndarray:
+        if name not in self._known:
+            path = self.folder / f"{name}.npy"
+            if not path.exists():
+                buffer = BytesIO()
+                np.save(buffer, np.asarray(self.fixed.part(name, self.pool)))
+                write_atomically(path, buffer.getvalue())
+            self._known[name] = np.load(path, mmap_mode="r")
+        return self._known[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """A problem seen through a covariance pre-trained on its table.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    cov
+        The covariance.
+    folder
+        Where what is computed once is kept.
+    """
+
+    problem: Problem
+    cov: PretrainedCovariance
+    folder: Path
+
+    @cached_property
+    def unit(self) -> np.ndarray:
+        """Candidates scaled to [0, 1], (M, k)."""
+        return np.asarray(self.problem.space.to_coordinates(self.problem.pool_points, "unit"))
+
+    @cached_property
+    def source_unit(self) -> np.ndarray:
+        """The table's points scaled to [0, 1], (N, k)."""
+        return np.asarray(self.problem.space.to_coordinates(self.problem.source_points, "unit"))
+
+    @cached_property
+    def source_z(self) -> np.ndarray:
+        """The table's standardised values, (N,)."""
+        y = self.problem.source_y
+        return (y - y.mean()) / y.std(ddof=1)
+
+    @cached_property
+    def parts(self) -> LookupParts:
+        """The fixed parts between candidates."""
+        return LookupParts(self.cov.fixed, self.cov.to_coordinates(self.problem.pool_points), self.folder)
+
+    @cached_property
+    def decision(self) -> np.ndarray:
+        """The standardised decision function at all candidates, (M,)."""
+        return np.asarray(self.cov.fixed.standardised_decision(self.parts.pool))
+
+    @cached_property
+    def source_process(self) -> FormPosterior:
+        """The stock process conditioned on the table."""
+        model = FormModel(self.parts, "stock", self.unit.shape[1])  # type: ignore[arg-type]
+        n = len(self.source_z)
+        density = PosteriorDensity(model, Points(np.empty((n, 0)), self.source_unit), self.source_z, None)
+        return density.posterior(density.maximise([density.usual_start]))
+
+    @cached_property
+    def source_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of that process at all candidates, each (M,)."""
+        return self.source_process.moments(Points(np.empty((len(self.unit), 0)), self.unit))
+
+    @cached_property
+    def mixture_gram(self) -> np.ndarray:
+        """The kernel mixture fitted to the table, between all candidates, (M, M)."""
+        source = self.cov.to_coordinates(self.problem.source_points)
+        return np.asarray(fit_kernel_mixture(source, self.source_z).mixture.gram(self.parts.pool))
+
+    def points(self, indices: np.ndarray, stock_dims: int) -> Points:
+        """Return candidates by number, for models with all or none of the stock inputs."""
+        return Points(indices[:, None].astype(float), self.unit[indices, :stock_dims])
+
+    def fit(self, form: str, indices: np.ndarray, z: np.ndarray) -> "Fit":
+        """Return the form with its most likely hyperparameters, conditioned on standardised values z (n,)."""
+        stock_dims = self.unit.shape[1] if get_form(form).uses_stock else 0
+        model = FormModel(self.parts, form, stock_dims)  # type: ignore[arg-type]
+        density = PosteriorDensity(model, self.points(indices, stock_dims), z, None)
+        theta = density.maximise([density.usual_start])
+        return Fit(self, density, theta)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted form.
+
+    Parameters
+    ----------
+    lookup
+        The problem.
+    density
+        What was maximised.
+    theta
+        Where its maximum is.
+    """
+
+    lookup: Lookup
+    density: PosteriorDensity
+    theta: np.ndarray
+
+    @cached_property
+    def posterior(self) -> FormPosterior:
+        """The process conditioned on the data."""
+        return self.density.posterior(self.theta)
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and variance of the function at all candidates, each (M,)."""
+        pool = np.arange(len(self.lookup.unit))
+        return self.posterior.moments(self.lookup.points(pool, self.density.model.stock_dims))
+
+    @property
+    def noise(self) -> float:
+        """Variance of the noise."""
+        return self.density.split(self.theta)[1]
+
+    @property
+    def log_marginal(self) -> float:
+        """Log marginal likelihood with the hyperparameters integrated out."""
+        return log_marginal(self.density, self.theta)
+
+
+def train(problem: Problem, trainer: str) -> PretrainedCovariance:
+    """Pre-train on a problem's table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MkboWarning)
+        return pretrain(
+            (problem.source_points, problem.source_y),
+            "known",
+            problem.space,
+            trainer="gp" if trainer == "gp" else "svm",
+            n_jobs=1,
+            progress=False,
+        )

@@ -1,0 +1,110 @@
+"""The models compared: functions from what was seen to weighed Gaussian predictions for the whole pool.
+
+Values are standardised (ddof=1) over what was seen, as the hosts do.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from mkbo_plugins.experiments.benchmark import baselines
+from mkbo_plugins.experiments.benchmark.lookup import Fit, Lookup
+
+
+class Prediction(NamedTuple):
+    """A Gaussian for every candidate, the logarithm of its weight in the mixture up to a constant, and its noise."""
+
+    log_weight: float
+    mean: np.ndarray
+    variance: np.ndarray
+    noise: float
+
+
+Model = Callable[[Lookup, np.ndarray, np.ndarray], Sequence[Prediction]]
+"""Function of the problem, the numbers of the candidates tried (n,) and their standardised values (n,)."""
+
+Score = Callable[[Fit], float]
+
+
+def log_marginal(fit: Fit) -> float:
+    """Return the log marginal likelihood over hyperparameters too."""
+    return fit.log_marginal
+
+
+def leave_one_out(fit: Fit) -> float:
+    """Return the summed log density of each value given the others, hyperparameters kept."""
+    process = fit.posterior.process
+    inverse = np.diag(process.inverse)
+    return float(np.sum(np.log(inverse) - np.log(2 * np.pi) - process.dual**2 / inverse) / 2)
+
+
+class Member(NamedTuple):
+    """A member of an average: a form, and how much of the standardised decision function its mean contains."""
+
+    form: str
+    slope: float = 0.0
+
+
+def predict(member: Member, score: Score, lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Prediction:
+    """Return the prediction of a fitted form."""
+    mean = member.slope * lookup.decision
+    fit = lookup.fit(member.form, indices, z - mean[indices])
+    residual, variance = fit.moments()
+    return Prediction(score(fit), mean + residual, variance, fit.noise)
+
+
+def single(form: str, lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> list[Prediction]:
+    """Return the prediction of one form."""
+    return [predict(Member(form), lambda fit: 0.0, lookup, indices, z)]
+
+
+@dataclass(frozen=True)
+class Average:
+    """Several forms, weighed by how well each explains what was seen.
+
+    Parameters
+    ----------
+    members
+        The forms.
+    score
+        Log weight of a fit.
+    """
+
+    members: tuple[Member, ...]
+    score: Score
+
+    def __call__(self, lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> list[Prediction]:
+        """Return the prediction of each form."""
+        return [predict(member, self.score, lookup, indices, z) for member in self.members]
+
+
+def _baseline(function: Callable[[Lookup, np.ndarray, np.ndarray], baselines.Moments]) -> Model:
+    return lambda lookup, indices, z: [Prediction(0.0, *function(lookup, indices, z))]
+
+
+STOCK, MOMENT, PRODUCT, TRANSFER = Member("stock"), Member("moment"), Member("product"), Member("transfer")
+DIRECTED = Member("moment", slope=1.0)
+
+MODELS: Mapping[str, Model] = MappingProxyType(
+    {
+        "stock": partial(single, "stock"),
+        "stock_se_mle": _baseline(baselines.isotropic),
+        "frozen_se": partial(single, "base"),
+        "kernel_mixture": _baseline(baselines.kernel_mixture),
+        "stacked": _baseline(baselines.stacked),
+        "multitask": _baseline(baselines.multitask),
+        "rgpe": _baseline(baselines.rgpe),
+        "moment": partial(single, "moment"),
+        "product": partial(single, "product"),
+        "transfer": partial(single, "transfer"),
+        "normalised": partial(single, "normalised"),
+        "average": Average((STOCK, MOMENT, PRODUCT, TRANSFER), leave_one_out),
+        "average_marginal": Average((STOCK, MOMENT, PRODUCT, TRANSFER), log_marginal),
+        "average_directed": Average((STOCK, MOMENT, DIRECTED, PRODUCT, TRANSFER), leave_one_out),
+    }
+)
+"""The models by name."""

@@ -1,0 +1,61 @@
+"""Benchmark problems: a table of knowledge and a pool of candidates to be looked up."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mkbo_plugins.space import ParameterSpace
+
+HARD = 15
+"""Trials that random search must need on average, or a target says nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A table and a pool over the same parameters.
+
+    Parameters
+    ----------
+    name
+        Name, with the member of its family behind a dot.
+    space
+        Parameters of both.
+    source_points, source_y
+        The table: raw points (N, number of parameters) and its own quantity, (N,).
+    pool_points, outcome
+        The candidates in raw units, (M, number of parameters), and what an experiment with one returns, (M,); the
+        larger, the better.
+    merit
+        What a person judges a candidate by, (M,), rising with `outcome`; regret is measured on it.
+    """
+
+    name: str
+    space: ParameterSpace
+    source_points: np.ndarray
+    source_y: np.ndarray
+    pool_points: np.ndarray
+    outcome: np.ndarray
+    merit: np.ndarray
+
+    @cached_property
+    def regret(self) -> np.ndarray:
+        """Normalised regret of every candidate, (M,): 0 for the best, 1 for the worst."""
+        best, worst = self.merit.max(), self.merit.min()
+        return (best - self.merit) / (best - worst)
+
+    @cached_property
+    def goal(self) -> float:
+        """Regret that counts as success.
+
+        It is the first of 2 %, the best 1 % of the pool, the best 5 candidates and the best one that random search
+        does not reach within `HARD` trials on average.
+        """
+        size = len(self.regret)
+        ranked = np.sort(self.regret)
+        levels = (0.02, ranked[max(1, size // 100) - 1], ranked[min(5, size) - 1], 0.0)
+        for level in levels:
+            successes = int((self.regret <= level).sum())
+            if (size + 1) / (successes + 1) >= HARD:
+                break
+        return float(level)

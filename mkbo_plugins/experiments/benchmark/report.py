@@ -1,0 +1,137 @@
+"""What a benchmark found: tidy tables for programs, a Markdown table and plots for people."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from mkbo_plugins.experiments.benchmark.metrics import overall
+from mkbo_plugins.experiments.regret import bootstrap_interval
+from mkbo_plugins.files import write_atomically
+
+COLOURS = ("black", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "0.6")
+LINES = ("--", "-", "-.", ":")
+
+
+def write_report(
+    comparison: pd.DataFrame,
+    curves: Mapping[str, Mapping[str, np.ndarray]],
+    out: Path,
+    heading: str,
+) -> str:
+    """Write the comparison and its plots to a folder, and return the Markdown text.
+
+    Parameters
+    ----------
+    comparison
+        What `metrics.compare` returns.
+    curves
+        Regret (seeds, trials) by problem and model.
+    out
+        Folder.
+    heading
+        What was run, in one sentence.
+    """
+    write_atomically(out / "comparison.csv", comparison.to_csv(index=False).encode())
+    text = markdown(comparison, heading)
+    write_atomically(out / "report.md", text.encode())
+    _save(regret_figure(curves), out / "regret.png")
+    _save(rank_figure(comparison), out / "rank.png")
+    _save(forest_figure(comparison), out / "ratio.png")
+    return text
+
+
+def markdown(comparison: pd.DataFrame, heading: str) -> str:
+    """Return the report as text: a table of area differences to the stock model, one of ratios, one of means."""
+    difference = _table(
+        comparison,
+        lambda row: f"{row.difference:+.3f} ({row.difference_low:+.3f}, {row.difference_high:+.3f}) [{row.harmed:.2f}]",
+    )
+    ratio = _table(comparison, lambda row: f"{row.ratio:.2f} ({row.ratio_low:.2f}, {row.ratio_high:.2f})")
+    table = overall(comparison)
+    rows = [
+        [str(model), *(f"{v:.3f}" for v in values)] for model, values in zip(table.index, table.values, strict=True)
+    ]
+    means = _lines(["model", *table.columns], rows)
+    return (
+        f"# Benchmark\n\n{heading}\n\n## Mean over problems\n\n{means}\n\n"
+        "## Area under normalised regret minus that of the stock model\n\n"
+        "With a 95 % interval by resampling paired seeds, and the share of seeds worse by more than 0.01.\n\n"
+        f"{difference}\n\n## Trials to target over those of the stock model\n\n{ratio}\n"
+    )
+
+
+def _table(comparison: pd.DataFrame, cell: Callable[[pd.Series], str]) -> str:
+    models = [name for name in dict.fromkeys(comparison["model"]) if name != "stock"]
+    rows = []
+    for problem, group in comparison.groupby("problem", sort=False):
+        by_model = group.set_index("model")
+        rows.append([str(problem), f"{float(by_model['area']['stock']):.3f}", *(cell(by_model.loc[m]) for m in models)])
+    return _lines(["problem", "area of stock", *models], rows)
+
+
+def _lines(header: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [header, ["---"] * len(header), *rows])
+
+
+def regret_figure(curves: Mapping[str, Mapping[str, np.ndarray]], columns: int = 4) -> Figure:
+    """Return mean normalised regret over trials with 95 % intervals, a panel for each problem."""
+    rows = -(-len(curves) // columns)
+    figure = Figure(figsize=(3.2 * columns, 2.6 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for panel, (problem, by_model) in zip(panels, curves.items(), strict=False):
+        for number, (model, values) in enumerate(by_model.items()):
+            colour, line = COLOURS[number % len(COLOURS)], LINES[number % len(LINES)]
+            trials = np.arange(values.shape[1])
+            panel.fill_between(trials, *bootstrap_interval(values), color=colour, alpha=0.12, linewidth=0)
+            panel.plot(trials, values.mean(axis=0), color=colour, linestyle=line, label=model)
+        panel.set_title(problem, fontsize=9)
+        panel.set_ylim(bottom=0)
+        panel.spines[["top", "right"]].set_visible(False)
+    for panel in panels[len(curves) :]:
+        panel.set_visible(False)
+    figure.supxlabel("trials after the starting points")
+    figure.supylabel("normalised regret")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False)
+    return figure
+
+
+def rank_figure(comparison: pd.DataFrame) -> Figure:
+    """Return the rank by area under regret of each model: every problem a dot, the mean a bar."""
+    order = list(overall(comparison).index)[::-1]
+    figure = Figure(figsize=(5.5, 0.35 * len(order) + 1), layout="constrained")
+    axes = figure.subplots()
+    for height, model in enumerate(order):
+        ranks = comparison.loc[comparison["model"] == model, "rank"]
+        axes.plot(ranks, np.full(len(ranks), height), "o", color="#0072B2", alpha=0.35, markersize=4)
+        axes.plot(ranks.mean(), height, "|", color="black", markersize=16, markeredgewidth=2)
+    axes.set_yticks(range(len(order)), order)
+    axes.set_xlabel("mean rank over seeds (1 is best)")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def forest_figure(comparison: pd.DataFrame) -> Figure:
+    """Return trials to target over those of the stock model with intervals, a panel for each model."""
+    models = [name for name in overall(comparison).index if name not in ("stock", "random")]
+    problems = list(dict.fromkeys(comparison["problem"]))[::-1]
+    figure = Figure(figsize=(2 + 1.7 * len(models), 0.28 * len(problems) + 1.2), layout="constrained")
+    panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
+    for panel, model in zip(panels, models, strict=True):
+        rows = comparison[comparison["model"] == model].set_index("problem").loc[problems]
+        ends = np.abs(rows[["ratio_low", "ratio_high"]].to_numpy().T - rows["ratio"].to_numpy())
+        panel.errorbar(rows["ratio"], range(len(problems)), xerr=ends, fmt="s", color="#0072B2", markersize=4)
+        panel.axvline(1.0, color="black", linewidth=0.8, linestyle="--")
+        panel.set_xscale("log")
+        panel.set_title(model, fontsize=9)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_yticks(range(len(problems)), problems)
+    figure.supxlabel("trials to target over those of the stock model (below 1 is better)")
+    return figure
+
+
+def _save(figure: Figure, path: Path) -> None:
+    figure.savefig(path, dpi=130)

@@ -1,0 +1,145 @@
+"""All campaigns of a benchmark, finished ones being kept on disk."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS, STARTS, Record, run_lookup
+from mkbo_plugins.experiments.benchmark.lookup import Lookup, train
+from mkbo_plugins.experiments.benchmark.metrics import measure
+from mkbo_plugins.experiments.benchmark.models import MODELS
+from mkbo_plugins.experiments.benchmark.problems import Problem
+from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
+from mkbo_plugins.experiments.benchmark.tables import FRESH, TUNING, real_problem
+from mkbo_plugins.experiments.store import RunStore, make_folder
+from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.progress import progress_bar
+
+CLAIM_MEMBERS, CLAIM_SEEDS = 100, 1000
+"""First member and first seed of a claim, which no choice was made on."""
+
+MEMBERS = {"synthetic": 4, "real": 2}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run.
+
+    Parameters
+    ----------
+    problems
+        Names of families and pairs.
+    models
+        Names of models; ``"random"`` is one of them.
+    seeds
+        Paired seeds for each problem.
+    trials
+        Trials after the starting points.
+    claim
+        Use members and seeds that no choice was made on.
+    trainer
+        Trainer of the covariances.
+    acquisition
+        ``"ei"``, expected improvement, or ``"ucb"``, GP-UCB with its published schedule.
+    """
+
+    problems: tuple[str, ...]
+    models: tuple[str, ...]
+    seeds: int
+    trials: int = 30
+    claim: bool = False
+    trainer: str = "gp"
+    acquisition: str = "ei"
+
+    def member(self, problem: str, seed: int) -> int:
+        """Return which member of a family a seed meets."""
+        kind = "synthetic" if problem in FAMILIES else "real"
+        return (CLAIM_MEMBERS if self.claim else 0) + seed % MEMBERS[kind]
+
+    def seed(self, seed: int) -> int:
+        """Return the seed itself, or one kept for claims."""
+        return seed + (CLAIM_SEEDS if self.claim else 0)
+
+
+def problem_names(data: Path | None, *, claim: bool) -> tuple[str, ...]:
+    """Return the families, and the pairs too where there is a folder of tables."""
+    pairs = [] if data is None else [*TUNING, *(FRESH if claim else ())]
+    return (*FAMILIES, *pairs)
+
+
+@lru_cache(maxsize=8)
+def make_problem(name: str, member: int, data: Path | None) -> Problem:
+    """Return a member of a family or a pair of tables."""
+    if name in FAMILIES:
+        return FAMILIES[name](member)
+    assert data is not None
+    return real_problem(name, data, member)
+
+
+@lru_cache(maxsize=2)
+def load(name: str, member: int, trainer: str, data: Path | None, folder: Path) -> Lookup:
+    """Return a problem with the covariance pre-trained on its table, training it the first time."""
+    problem = make_problem(name, member, data)
+    kept = folder / f"{problem.name}_{trainer}"
+    make_folder(kept)
+    path = kept / "covariance.mkbo.json"
+    if not path.exists():
+        train(problem, trainer).save(path)
+    return Lookup(problem, PretrainedCovariance.load(path), kept)
+
+
+def _run(name: str, member: int, model: str, seed: int, plan: Plan, data: Path | None, folder: Path) -> Record:
+    lookup = load(name, member, plan.trainer, data, folder)
+    return run_lookup(lookup, MODELS.get(model), seed, plan.trials, ACQUISITIONS[plan.acquisition])
+
+
+def run(plan: Plan, out: Path, data: Path | None, *, n_jobs: int, show: bool = True) -> pd.DataFrame:
+    """Run what is missing and return one row per campaign with its measures.
+
+    A campaign is written as a whole when it ends, so that a process killed at any moment loses at most the campaigns
+    under way, and the same call goes on.
+    """
+    knowledge = out / "knowledge"
+    make_folder(knowledge)
+    store = RunStore(out / "campaigns", Record)
+    # Campaigns of one problem lie together, so that workers load each problem few times.
+    jobs: dict[tuple[Hashable, ...], Callable[[], Record]] = {
+        _key(plan, name, model, seed): partial(
+            _run, name, plan.member(name, seed), model, plan.seed(seed), plan, data, knowledge
+        )
+        for name in plan.problems
+        for seed in sorted(range(plan.seeds), key=partial(plan.member, name))
+        for model in plan.models
+    }
+    with progress_bar("campaigns", show=show) as report:
+        records = store.complete(jobs, n_jobs=n_jobs, report=report)
+    rows = []
+    for name in plan.problems:
+        for seed in range(plan.seeds):
+            problem = make_problem(name, plan.member(name, seed), data)
+            for model in plan.models:
+                record = records[_key(plan, name, model, seed)]
+                rows.append({"problem": name, "model": model, "seed": plan.seed(seed), **measure(problem, record)})
+    return pd.DataFrame(rows)
+
+
+def _key(plan: Plan, problem: str, model: str, seed: int) -> tuple[Hashable, ...]:
+    return problem, plan.member(problem, seed), plan.trainer, plan.acquisition, model, plan.trials, plan.seed(seed)
+
+
+def curves(plan: Plan, out: Path, data: Path | None, problem: str, models: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return regret after each trial, (seeds, trials), by model, of finished campaigns."""
+    store = RunStore(out / "campaigns", Record)
+    found: dict[str, list[np.ndarray]] = {model: [] for model in models}
+    for seed in range(plan.seeds):
+        member = plan.member(problem, seed)
+        regret = make_problem(problem, member, data).regret
+        for model in models:
+            record = store.get(_key(plan, problem, model, seed))
+            if record is not None:
+                found[model].append(np.minimum.accumulate(regret[list(record.indices)])[STARTS - 1 :])
+    return {model: np.array(values) for model, values in found.items() if values}

@@ -1,0 +1,241 @@
+"""Pairs of real tables: one part of a published table is the knowledge, another the pool to be looked up.
+
+The tables are read from a folder of the user's; each function below says which file it needs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+
+from mkbo_plugins.errors import TableError
+from mkbo_plugins.experiments.benchmark.problems import Problem
+from mkbo_plugins.space import ParameterSpace
+
+SOURCE_ROWS, POOL_ROWS = 163, 1000
+"""Most rows taken as knowledge, and most candidates of a pool."""
+
+ALLOYING = ("Si", "Fe", "Cu", "Mn", "Mg", "Cr", "Zn", "Ti", "Zr", "Li")
+GRAPHENE = ("power_mW", "time_ms", "gas", "pressure_psi")
+DAFD = (
+    "aspect_ratio",
+    "expansion_ratio",
+    "normalized_orifice_length",
+    "normalized_water_inlet",
+    "normalized_oil_inlet",
+    "flow_rate_ratio",
+    "capillary_number",
+)
+WROUGHT = (*ALLOYING, "V", "Ni", "Sc", "solution_anneal_T_C", "ageing_T_C", "log1p_ageing_time")
+MLP = ("alpha", "batch_size", "depth", "learning_rate_init", "width")
+SVM = ("log10_C", "log10_gamma")
+SUZUKI = ("ligand", "res_time_s", "temperature_C", "cat_loading_pct")
+ARYLATION = ("Base", "Ligand", "Solvent", "concentration_M")
+CONCRETE = ("cement", "slag", "fly_ash", "water", "superplasticizer", "coarse_aggregate", "fine_aggregate")
+
+Rows = Callable[[pd.DataFrame], pd.Series]
+
+
+@dataclass(frozen=True)
+class TablePair:
+    """Where the knowledge and the pool are.
+
+    Parameters
+    ----------
+    file
+        CSV file of the knowledge, and of the pool unless `pool_file` names another.
+    columns
+        Parameters; those that do not vary in both parts are left out.
+    source, pool
+        Which rows are the knowledge and the pool.
+    known
+        Function of the knowledge's rows to its quantity, (N,).
+    outcome
+        Function of the pool's rows to the outcome, (M,), the larger the better.
+    merit
+        Function of the outcome to the merit; None if they are the same.
+    log
+        Parameters on a log scale.
+    pool_file
+        CSV file of the pool.
+    """
+
+    file: str
+    columns: Sequence[str]
+    source: Rows
+    pool: Rows
+    known: Rows
+    outcome: Rows
+    merit: Callable[[np.ndarray], np.ndarray] | None = None
+    log: Sequence[str] = ()
+    pool_file: str | None = None
+
+    def problem(self, name: str, folder: Path, member: int) -> Problem:
+        """Return the problem; `member` seeds which rows are taken where there are many."""
+        table = _read(folder / self.file)
+        other = table if self.pool_file is None else _read(folder / self.pool_file)
+        source, pool = table[self.source(table)], other[self.pool(other)]
+        source, pool = source[self.known(source).notna()], pool[self.outcome(pool).notna()]
+        if len(source) > SOURCE_ROWS:
+            source = source.sample(SOURCE_ROWS, random_state=member)
+        if len(pool) > POOL_ROWS:
+            pool = pool.sample(POOL_ROWS, random_state=member)
+        columns = [c for c in self.columns if source[c].nunique() > 1 and pool[c].nunique() > 1]
+        space = _space(pd.concat([source, pool])[columns], self.log)
+        outcome = self.outcome(pool).to_numpy(float)
+        return Problem(
+            f"{name}.{member}",
+            space,
+            space.to_raw(source[columns]),
+            self.known(source).to_numpy(float),
+            space.to_raw(pool[columns]),
+            outcome,
+            outcome if self.merit is None else self.merit(outcome),
+        )
+
+
+@lru_cache
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(path)
+    except FileNotFoundError:
+        raise TableError(f"{path} does not exist; --data must name the folder with the benchmark's tables") from None
+    if "ageing_time_h" in table:
+        table["log1p_ageing_time"] = np.log1p(table["ageing_time_h"])
+    return table
+
+
+def _space(values: pd.DataFrame, log: Sequence[str]) -> ParameterSpace:
+    spec: dict[str, object] = {}
+    for name, column in values.items():
+        if pd.api.types.is_numeric_dtype(column):
+            spec[str(name)] = (float(column.min()), float(column.max()), *(("log",) if name in log else ()))
+        else:
+            spec[str(name)] = sorted(column.unique())
+    return ParameterSpace.from_dict(spec)
+
+
+def _is(column: str, value: object) -> Rows:
+    return lambda table: table[column] == value
+
+
+def _all(table: pd.DataFrame) -> pd.Series:
+    return pd.Series(data=True, index=table.index)
+
+
+def _column(name: str, sign: float = 1.0) -> Rows:
+    return lambda table: sign * table[name]
+
+
+def _above_median(name: str) -> Rows:
+    return lambda table: pd.Series(np.where(table[name] > table[name].median(), 1.0, -1.0), table.index)
+
+
+G_D_RATIO = _column("G_D_ratio")
+
+
+def _graphene(source: str, pool: str, known: Rows = G_D_RATIO) -> TablePair:
+    rows = _is("precursor", source), _is("precursor", pool)
+    return TablePair("lig_graphene.csv", GRAPHENE, *rows, known, G_D_RATIO)
+
+
+def _droplets(source: int, pool: int, size: float) -> TablePair:
+    """Return the pair whose objective is the squared miss of a droplet size; sizes are what is known."""
+    return TablePair(
+        "dafd_droplets.csv",
+        DAFD,
+        _is("orifice_um", source),
+        _is("orifice_um", pool),
+        _column("droplet_um"),
+        lambda table: -((table["droplet_um"] - size) ** 2),
+        # A miss of 1 um counts as a hit: below it, the logarithm would reward nothing but luck.
+        merit=lambda outcome: -np.log10(np.sqrt(-outcome) + 1.0),
+        log=("capillary_number",),
+    )
+
+
+def _wrought(source: str, pool: str) -> TablePair:
+    rows = _is("source_kind", source), _is("source_kind", pool)
+    return TablePair("alloy_uq_wrought.csv", WROUGHT, *rows, _column("YS_MPa"), _column("YS_MPa"))
+
+
+def _accuracy(name: str) -> Rows:
+    return _column(f"err_{name}", -1.0)
+
+
+def _mlp(source: str, pool: str) -> TablePair:
+    log = ("alpha", "learning_rate_init")
+    return TablePair("hpo_mlp.csv", MLP, _all, _all, _accuracy(source), _accuracy(pool), log=log)
+
+
+def _svm(source: str, pool: str) -> TablePair:
+    return TablePair("hpo_svm_sklearn.csv", SVM, _all, _all, _accuracy(source), _accuracy(pool))
+
+
+def _suzuki(source: str, pool: str) -> TablePair:
+    rows = _is("case", source), _is("case", pool)
+    return TablePair("suzuki_flow.csv", SUZUKI, *rows, _column("yield_pct"), _column("yield_pct"))
+
+
+def _arylation(source: int, pool: int) -> TablePair:
+    rows = _is("Temp_C", source), _is("Temp_C", pool)
+    return TablePair("direct_arylation.csv", ARYLATION, *rows, _column("yield_pct"), _column("yield_pct"))
+
+
+def _concrete(source: Rows, age: int) -> TablePair:
+    strength = _column("strength_MPa")
+    return TablePair("concrete.csv", CONCRETE, source, _is("age_days", age), strength, strength)
+
+
+ALLOY = TablePair(
+    "alloy_calphad_known.csv",
+    ALLOYING,
+    _all,
+    _all,
+    _column("YS_MPa"),
+    _column("utility_demo"),
+    pool_file="alloy_calphad_candidates.csv",
+)
+
+TUNING: Mapping[str, TablePair] = MappingProxyType(
+    {
+        "graphene_pi_gopi": _graphene("PI", "GOPI"),
+        "graphene_pi_goq": _graphene("PI", "GOQ"),
+        "graphene_labels": _graphene("PI", "GOPI", _above_median("G_D_ratio")),
+        "droplets_100_150": _droplets(100, 150, 150.0),
+        "alloy_calphad": ALLOY,
+        "alloy_handbook_paper": _wrought("handbook", "paper"),
+        "mlp_car_vehicle": _mlp("car", "vehicle"),
+        "svm_digits250_digits": _svm("digits_250", "digits"),
+        "suzuki_ii_iii": _suzuki("ii", "iii"),
+        "suzuki_iii_i": _suzuki("iii", "i"),
+        "arylation_90_120": _arylation(90, 120),
+        "concrete_7_28": _concrete(lambda table: table["age_days"] <= 7, 28),
+    }
+)
+"""Pairs on which choices are made."""
+
+FRESH: Mapping[str, TablePair] = MappingProxyType(
+    {
+        "graphene_gopi_pi": _graphene("GOPI", "PI"),
+        "graphene_gopi_goq": _graphene("GOPI", "GOQ"),
+        "droplets_75_125": _droplets(75, 125, 120.0),
+        "alloy_patent_paper": _wrought("patent", "paper"),
+        "mlp_kc1_phoneme": _mlp("kc1", "phoneme"),
+        "svm_wine_cancer": _svm("wine", "breast_cancer"),
+        "suzuki_i_iv": _suzuki("i", "iv"),
+        "suzuki_iv_ii": _suzuki("iv", "ii"),
+        "arylation_105_90": _arylation(105, 90),
+        "concrete_3_56": _concrete(_is("age_days", 3), 56),
+    }
+)
+"""Pairs kept for the claim."""
+
+
+def real_problem(name: str, folder: Path, member: int) -> Problem:
+    """Return the problem of a pair of `TUNING` or `FRESH`."""
+    return {**TUNING, **FRESH}[name].problem(name, folder, member)

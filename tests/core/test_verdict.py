@@ -1,0 +1,41 @@
+"""Verdicts on targets whose relation to the table is known."""
+
+import numpy as np
+import pytest
+
+from mkbo_plugins.core.verdict import Answer, Verdict
+from mkbo_plugins.errors import TableError
+from mkbo_plugins.experiments.benchmark.lookup import train
+from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
+
+
+def verdict_on(family: str, member: int, n: int = 18):
+    problem = FAMILIES[family](member)
+    chosen = np.random.default_rng(member).choice(len(problem.outcome), n, replace=False)
+    return train(problem, "gp").verdict(problem.pool_points[chosen], problem.outcome[chosen])
+
+
+@pytest.mark.parametrize("family", ["hartmann3", "hartmann3_negated"])
+def test_a_table_of_a_similar_function_helps_whatever_its_sign(family):
+    assert verdict_on(family, 0).answer is Answer.YES
+
+
+def test_an_unrelated_table_is_not_said_to_help():
+    assert verdict_on("hartmann3_unrelated", 0).answer is not Answer.YES
+
+
+def test_the_sentence_gives_the_ratio():
+    assert "20 to 1 more likely with the table" in str(Verdict(Answer.YES, np.log(20.0), 9))
+    assert "20 to 1 more likely without it" in str(Verdict(Answer.NO, -np.log(20.0), 9))
+
+
+@pytest.mark.parametrize("y", [[1.0, 2.0], [1.0, 2.0, np.nan], [1.0, 1.0, 1.0]])
+def test_values_that_tell_nothing_are_refused(cov, y):
+    with pytest.raises(TableError, match=r"y must be|at least 3"):
+        cov.verdict(cov.space.sobol(3), y)
+
+
+def test_scale_and_offset_of_the_values_do_not_matter(cov):
+    X = cov.space.sobol(12, seed=5)
+    y = cov.predict(X) + np.random.default_rng(0).normal(0, 0.1, 12)
+    assert cov.verdict(X, y).log_ratio == pytest.approx(cov.verdict(X, 1e3 * y + 7).log_ratio, abs=1e-4)

@@ -1,0 +1,63 @@
+"""Benchmarks go on where they were killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+from typer.testing import CliRunner
+
+from mkbo_plugins.cli import app
+from mkbo_plugins.experiments.benchmark.runner import CLAIM_MEMBERS, CLAIM_SEEDS, Plan, run
+from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
+
+PLAN = Plan(("forrester",), ("random", "stock", "moment"), seeds=2, trials=4)
+
+
+def test_a_killed_run_goes_on_and_ends_the_same(tmp_path: Path):
+    code = (
+        "from pathlib import Path; from mkbo_plugins.experiments.benchmark.runner import Plan, run\n"
+        f"run({PLAN!r}, Path({str(tmp_path / 'killed')!r}), None, n_jobs=1, show=False)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code])
+    campaigns = tmp_path / "killed" / "campaigns"
+    while process.poll() is None and len(list(campaigns.glob("*.json"))) < 2:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL) if os.name == "posix" else process.kill()
+    process.wait()
+    kept = {path: path.stat().st_mtime_ns for path in campaigns.glob("*.json")}
+    assert kept
+    resumed = run(PLAN, tmp_path / "killed", None, n_jobs=1, show=False)
+    assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
+    whole = run(PLAN, tmp_path / "whole", None, n_jobs=1, show=False)
+    pd.testing.assert_frame_equal(resumed.drop(columns="seconds"), whole.drop(columns="seconds"))
+
+
+def test_claims_share_neither_members_nor_seeds_with_tuning():
+    claim = Plan(("forrester",), ("stock",), seeds=8, claim=True)
+    assert all(claim.member("forrester", seed) >= CLAIM_MEMBERS for seed in range(8))
+    assert claim.seed(0) == CLAIM_SEEDS
+
+
+def test_members_of_a_family_differ():
+    assert not (FAMILIES["rotation"](0).outcome == FAMILIES["rotation"](1).outcome).all()
+
+
+def test_command_writes_tables_and_plots(tmp_path: Path):
+    arguments = ["benchmark", "--smoke", "--out", str(tmp_path), "--jobs", "1", "--seeds", "1", "--model", "moment"]
+    result = CliRunner().invoke(app, [*arguments, "--problem", "rotation"])
+    assert result.exit_code == 0, result.output
+    assert {"runs.csv", "comparison.csv", "report.md", "regret.png", "rank.png", "ratio.png"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+    assert set(pd.read_csv(tmp_path / "comparison.csv")["model"]) == {"stock", "moment"}
+
+
+def test_command_names_unknown_problems(tmp_path: Path):
+    result = CliRunner().invoke(app, ["benchmark", "--out", str(tmp_path), "--problem", "nothing"])
+    assert result.exit_code == 1
+    assert "nothing" in result.output
+    assert "forrester" in result.output
