@@ -28,16 +28,22 @@ def _older_device(folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore::mkbo_plugins.errors.GridEdgeWarning")
 def test_python_blocks_run_in_order(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
+    pytest.importorskip("ax")
+    pytest.importorskip("skopt")
     _older_device(tmp_path)
     monkeypatch.chdir(tmp_path)
     X = torch.tensor([[200.0, 600.0, 1, 0], [3000.0, 900.0, 3, 1], [5000.0, 9000.0, 6, 0]], dtype=torch.double)
     names = {"train_X": X, "train_Y": torch.tensor([[1.0], [3.0], [2.0]], dtype=torch.double)}
     names["experiment"] = lambda points: torch.sin(points[:, :1] / 1500)
+    names["measure"] = lambda parameters: float(np.sin(parameters["power"] / 1500))
+    names["loss"] = lambda point: -float(np.sin(point[0] / 1500))
     for block in _blocks("python"):
         exec(compile(block, str(README), "exec"), names)
     assert names["model"].posterior(X).mean.shape == (3, 1)
     assert names["gram"].shape == (2, 2)
     assert len(names["Y"]) == 5
+    assert len(names["client"]._experiment.completed_trials) == 1
+    assert len(names["result"].func_vals) == 12
 
 
 def test_command_line_blocks_run(tmp_path, monkeypatch):
