@@ -141,19 +141,21 @@ class PretrainedKernel(Kernel):
         return covariance if stock is None or self.form.uses_stock else covariance * stock
 
     def _as_constant(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Return second inputs without a graph where they are training inputs.
+        """Return second inputs once, and without a graph, where they are copies of the training inputs.
 
-        GPyTorch cuts them out of one tensor with the test inputs, so that each step of an acquisition search would
-        compute a gradient with respect to them, more work than the one it needs, and drop it.
+        GPyTorch cuts them out of one tensor with the test inputs, with a copy for each of a batch, so that each step of
+        an acquisition search would compute a gradient with respect to them, more work than the one it needs, and drop
+        it.
         """
-        if not x2.requires_grad:
-            if x1 is x2 and x2.ndim == 2:
+        if x1 is x2:
+            if x2.ndim == 2 and not x2.requires_grad:
                 self._constants = x2
             return x2
         known = self._constants
-        if known is None or x2.shape[-2:] != known.shape or known.requires_grad or not _cut_from_constants(x2):
+        if known is None or known.requires_grad or x2.shape[-2:] != known.shape:
             return x2
-        return known if bool((x2.detach() == known).all()) else x2
+        copies = _cut_from_constants(x2) if x2.requires_grad else x2.ndim > 2
+        return known if copies and bool((x2.detach() == known).all()) else x2
 
     def _stock_inputs(self, x: Tensor) -> Tensor:
         if self.stock_dims:

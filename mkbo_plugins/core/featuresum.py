@@ -85,10 +85,14 @@ class FeatureSum:
             left = P.values * weights
             gram = xp.matmul(xp.matrix_transpose(left), left)
             return (gram + xp.matrix_transpose(gram)) / 2
-        found = []
+        found, squared = [], weights**2
+        left_is_smaller = P.points.shape[0] <= Q.points.shape[0]
         for _, values in self._value_blocks(P, share=1.0):
-            of_x = xp.matrix_transpose(values * weights**2)
-            parts = [xp.matmul(of_x, others) for _, others in self._value_blocks(Q, share=0.5)]
+            of_x = xp.matrix_transpose(values * squared if left_is_smaller else values)
+            parts = [
+                xp.matmul(of_x, others if left_is_smaller else others * squared)
+                for _, others in self._value_blocks(Q, share=0.5)
+            ]
             found.append(parts[0] if len(parts) == 1 else xp.concat(parts, axis=-1))
         gram = found[0] if len(found) == 1 else xp.concat(found)
         return (gram + xp.matrix_transpose(gram)) / 2 if P is Q else gram

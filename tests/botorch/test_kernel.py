@@ -206,6 +206,22 @@ def test_training_inputs_in_a_prediction_cost_no_gradient(form, monkeypatch):
 
 
 @pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_copies_of_training_inputs_are_evaluated_once(form, monkeypatch):
+    kernel, train = make_kernel(form), make_points(7)
+    test = torch.stack([make_points(2, seed=k) for k in range(1, 4)])
+    expected = kernel(*joined(train, test)).to_dense()
+    kernel(train).to_dense()
+    seen, evaluate = [], FixedCovariance.part
+    monkeypatch.setattr(
+        FixedCovariance,
+        "part",
+        lambda self, name, X, Y=None, **kwargs: seen.append(Y.shape) or evaluate(self, name, X, Y, **kwargs),
+    )
+    assert torch.allclose(kernel(*joined(train, test)).to_dense(), expected, rtol=1e-12)
+    assert seen == [(7, 4)] * len(kernel.form.parts)
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
 def test_inputs_that_need_a_gradient_get_it_where_they_equal_training_inputs(form):
     kernel, train = make_kernel(form), make_points(7)
     kernel(train).to_dense()
