@@ -140,7 +140,7 @@ def test_errors_are_sentences(folder, arguments, words):
 
 
 def test_an_unwritable_file_is_noticed_before_training(folder, monkeypatch):
-    monkeypatch.setattr("mkbo_plugins.cli.train", lambda *args, **kwargs: pytest.fail("trained first"))
+    monkeypatch.setattr("mkbo_plugins.cli.pretraining.train", lambda *args, **kwargs: pytest.fail("trained first"))
     assert _run("pretrain", "table.csv", "--target", "strength", "--out", "absent/x.json").exit_code == 2
 
 
@@ -158,7 +158,7 @@ def test_interruption_is_a_sentence(folder, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mkbo_plugins.cli.train", interrupted)
+    monkeypatch.setattr("mkbo_plugins.cli.pretraining.train", interrupted)
     result = _run("pretrain", "table.csv", "--target", "strength", "--space", "space.toml")
     assert result.exit_code == 130
     assert "stopped" in result.output

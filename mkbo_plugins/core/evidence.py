@@ -111,13 +111,23 @@ def fit_evidence(
         weights=weights,
         alpha=amplitude * dual * spread,
         bias=mean,
-        loo_residuals=-spread * _held_out(inverse, dual, groups),
+        loo_residuals=-spread * held_out_residuals(inverse, dual, groups),
         converged=bool(best.success),
     )
 
 
-def _held_out(inverse: np.ndarray, dual: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Return value minus held-out prediction for each row, from the inverse covariance."""
+def held_out_residuals(inverse: np.ndarray, dual: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Return value minus held-out prediction for each row, (N,).
+
+    Parameters
+    ----------
+    inverse
+        Inverse of the covariance of the values, noise included, (N, N).
+    dual
+        The inverse times the values minus their mean, (N,).
+    groups
+        Group labels, (N,), held out together; None holds out single rows.
+    """
     if groups is None:
         return dual / np.diag(inverse)
     residuals = np.empty_like(dual)

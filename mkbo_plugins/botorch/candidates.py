@@ -1,0 +1,160 @@
+"""Where suggested experiments may lie: a list of candidates, or anywhere in a parameter space."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.stats import qmc
+
+from mkbo_plugins.errors import MkboError
+from mkbo_plugins.parameters import Numeric, Parameter
+from mkbo_plugins.space import ParameterSpace
+
+SPREAD = 1024
+"""Points spread over the space."""
+
+STEPS = (0.1, 0.03, 0.01, 0.003)
+"""Widths of random steps, as shares of ranges, by which the best of them are refined."""
+
+CENTRES, NEIGHBOURS = 8, 32
+RESOLUTION = 1000
+"""Steps that a real parameter's range is divided into, for settings that people can set."""
+
+SAME = 1e-12
+"""Relative difference up to which two values are the same."""
+
+Merit = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteCandidates:
+    """A list of candidates, each to be tried once; equal ones as often as they are listed.
+
+    Parameters
+    ----------
+    space
+        The parameters.
+    points
+        Raw points, (M, d).
+    """
+
+    space: ParameterSpace
+    points: np.ndarray
+
+    @property
+    def initial(self) -> np.ndarray:
+        """Points that stand for all, (M, d)."""
+        return self.points
+
+    def number(self, index: int) -> int | None:
+        """Return the number of a candidate to report."""
+        return int(index)
+
+    def untried(self, tried: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return numbers and points of candidates not among those tried, at least n of them.
+
+        Raises
+        ------
+        MkboError
+            If there are fewer.
+        """
+        free = np.ones(len(self.points), dtype=bool)
+        for point in tried:
+            same = np.flatnonzero(free & _equal(self.points, point))
+            free[same[:1]] = False
+        left = np.flatnonzero(free)
+        if len(left) < n:
+            raise MkboError(f"{n} experiments are asked for, but {len(left)} of {len(self.points)} candidates are left")
+        return left, self.points[left]
+
+    def best(self, merit: Merit, tried: np.ndarray, left: int) -> tuple[int, np.ndarray]:
+        """Return number and point (1, d) of the untried candidate of greatest merit."""
+        indices, points = self.untried(tried, left)
+        i = int(np.argmax(merit(points)))
+        return int(indices[i]), points[i : i + 1]
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceCandidates:
+    """Points anywhere in a space, searched by points spread over it and random steps from the best of these.
+
+    Parameters
+    ----------
+    space
+        The parameters.
+    seed
+        Seed of points and steps.
+    """
+
+    space: ParameterSpace
+    seed: int
+
+    @cached_property
+    def _unit(self) -> np.ndarray:
+        return qmc.Sobol(len(self.space.names), seed=self.seed).random(SPREAD)
+
+    @cached_property
+    def initial(self) -> np.ndarray:
+        """Points spread over the space, (M, d)."""
+        return self._raw(self._unit)
+
+    def number(self, index: int) -> int | None:
+        """Return None: these candidates have no numbers."""
+        return None
+
+    def untried(self, tried: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return numbers and points of different spread points not among those tried, at least n of them.
+
+        Raises
+        ------
+        MkboError
+            If there are fewer.
+        """
+        _, first = np.unique(self.initial, axis=0, return_index=True)
+        kept = np.sort(first)
+        kept = kept[_differ(self.initial[kept], tried)]
+        if len(kept) < n:
+            raise MkboError(f"{n} experiments are asked for, but only {len(kept)} different ones were found untried")
+        return kept, self.initial[kept]
+
+    def best(self, merit: Merit, tried: np.ndarray, left: int) -> tuple[int, np.ndarray]:
+        """Return a number without meaning, and the point (1, d) of greatest merit found that was not tried."""
+        kept, points = self.untried(tried, left)
+        unit, values = self._unit[kept], merit(points)
+        rng = np.random.default_rng(self.seed)
+        for width in STEPS:
+            centres = unit[np.argsort(-values)[:CENTRES]]
+            steps = rng.normal(0.0, width, (len(centres), NEIGHBOURS, unit.shape[1]))
+            near = np.clip(centres[:, None, :] + steps, 0.0, 1 - 1e-12).reshape(-1, unit.shape[1])
+            raw = self._raw(near)
+            fresh = _differ(raw, tried)
+            if fresh.any():
+                unit, points = np.concatenate([unit, near[fresh]]), np.concatenate([points, raw[fresh]])
+                values = np.concatenate([values, merit(raw[fresh])])
+        i = int(np.argmax(values))
+        return i, points[i : i + 1]
+
+    def _raw(self, unit: np.ndarray) -> np.ndarray:
+        columns = [_settable(p, p.from_unit(unit[:, j])) for j, p in enumerate(self.space.parameters)]
+        return np.column_stack(columns)
+
+
+def _settable(parameter: Parameter, values: np.ndarray) -> np.ndarray:
+    """Round a real parameter to `RESOLUTION` decimal steps of its range, a logarithmic one to as many of its value."""
+    if not isinstance(parameter, Numeric) or parameter.integer:
+        return values
+    extent = values if parameter.log else np.full_like(values, parameter.upper - parameter.lower)
+    decimals = np.ceil(-np.log10(extent / RESOLUTION)).astype(int)
+    rounded = [round(float(v), int(k)) for v, k in zip(values, decimals, strict=True)]
+    return np.clip(rounded, parameter.lower, parameter.upper)
+
+
+def _equal(points: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Return which points (N, d) are a point (d,), up to the digits that spreadsheets keep."""
+    return np.isclose(points, point, rtol=SAME, atol=0.0).all(axis=1)
+
+
+def _differ(points: np.ndarray, tried: np.ndarray) -> np.ndarray:
+    """Return which points (N, d) are not among those tried."""
+    return ~np.any([np.zeros(len(points), dtype=bool), *(_equal(points, point) for point in tried)], axis=0)

@@ -1,0 +1,34 @@
+"""The command line ``mkbo``, for people who do not program."""
+
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from mkbo_plugins.cli.checking import check
+from mkbo_plugins.cli.demonstration import demo
+from mkbo_plugins.cli.pretraining import pretrain
+from mkbo_plugins.cli.showing import show
+from mkbo_plugins.cli.suggesting import suggest
+from mkbo_plugins.experiments.benchmark.command import benchmark
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="""Pre-train a covariance function on a table of condensed knowledge, look at what it learned, and let it
+    suggest the next experiments.
+
+    Exit codes: 0 done; 1 mkbo check found an error; 2 the input cannot be used; 130 interrupted.""",
+)
+for command in (check, pretrain, show, suggest, demo, benchmark):
+    app.command()(command)
+
+
+@app.callback(invoke_without_command=True)
+def _main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"mkbo_plugins {metadata.version('mkbo_plugins')}")
+        raise typer.Exit

@@ -1,0 +1,56 @@
+"""The command ``mkbo check``."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from mkbo_plugins.cli.messages import plain_errors, print_json
+from mkbo_plugins.cli.options import IGNORE, TABLE, TASK, TaskName
+from mkbo_plugins.inputfiles import read_space_file, read_table_file
+from mkbo_plugins.inspection import Severity, inspect_table
+
+
+def check(
+    table: Annotated[Path, TABLE],
+    target: Annotated[str, typer.Option(help="Name of the target column.")],
+    space: Annotated[Path | None, typer.Option(help="TOML file with the parameters, as for mkbo pretrain.")] = None,
+    task: Annotated[TaskName, TASK] = TaskName.regression,
+    groups: Annotated[str | None, typer.Option(help="Column whose equal values mark replicates.")] = None,
+    ignore: Annotated[list[str] | None, IGNORE] = None,
+    log_target: Annotated[bool, typer.Option("--log-target", help="The target's logarithm is to be learned.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Say everything that is wrong with TABLE at once, before anything is trained on it.
+
+    Errors keep a table from being used, remarks deserve a look. Exit codes: 0 no errors; 1 errors; 2 a file cannot be
+    read.
+
+    Example: mkbo check patents.csv --target strength_MPa
+
+    Example: mkbo check patents.xlsx::Sheet1 --target strength_MPa --space space.toml --json
+    """
+    with plain_errors():
+        data = read_table_file(table)
+        findings = inspect_table(
+            data,
+            target,
+            None if space is None else read_space_file(space),
+            task=task.value,
+            log_target=log_target,
+            groups=groups,
+            ignore=tuple(ignore or ()),
+        )
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    if as_json:
+        print_json({"table": str(table), "rows": len(data), "errors": errors, "findings": [*map(asdict, findings)]})
+    else:
+        console = Console()
+        for finding in findings:
+            console.print(f"{finding.severity}: {finding.message}", highlight=False, markup=False, soft_wrap=True)
+        remarks = len(findings) - errors
+        console.print(f"{table}: {len(data)} rows, {errors} errors, {remarks} remarks", highlight=False, soft_wrap=True)
+    if errors:
+        raise typer.Exit(1)

@@ -1,0 +1,20 @@
+"""Options that several commands share."""
+
+from enum import StrEnum
+
+import typer
+
+
+class TaskName(StrEnum):
+    """What the target is."""
+
+    regression = "regression"
+    classification = "classification"
+
+
+TABLE = typer.Argument(
+    help="CSV file or Excel workbook with a header; a column for each parameter and the target. One of several sheets "
+    "is named as book.xlsx::Sheet1."
+)
+TASK = typer.Option(help="Target of numbers, or of two labels.")
+IGNORE = typer.Option(help="Column that is not a parameter, where no --space is given; repeat for several.")

@@ -1,0 +1,196 @@
+"""The command ``mkbo suggest``."""
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from mkbo_plugins.cli.messages import check_writable, plain_errors, print_json
+from mkbo_plugins.errors import MkboError, SpaceError
+from mkbo_plugins.inputfiles import read_space_file, read_table_file, write_table_file
+from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.trials import Trials, outcome_column
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mkbo_plugins.botorch.suggest import Advice
+
+OWN_COLUMNS = ("predicted", "uncertainty", "chance", "reason", "why", "table_says")
+
+
+class DirectionName(StrEnum):
+    """Which way the table points."""
+
+    same = "same"
+    opposite = "opposite"
+    unknown = "unknown"
+
+
+def suggest(
+    covariance: Annotated[Path, typer.Option(help="A saved covariance, *.mkbo.json.")],
+    done: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV or Excel table of the experiments so far: a column for each parameter and one for the outcome, "
+            "left empty while an experiment is pending. None before the first."
+        ),
+    ] = None,
+    space: Annotated[
+        Path | None, typer.Option(help="TOML file with the new problem's parameters, where not those of the table.")
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of experiments to suggest.")] = 1,
+    target: Annotated[
+        str | None, typer.Option(help="Column of the outcome, if several columns are no parameters.")
+    ] = None,
+    minimise: Annotated[bool, typer.Option("--minimise", help="Small outcomes are good.")] = False,
+    candidates: Annotated[
+        Path | None, typer.Option(help="CSV or Excel table to choose from: each row can be tried once.")
+    ] = None,
+    fix: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE of a parameter that stays constant; repeat for several.")
+    ] = None,
+    direction: Annotated[
+        DirectionName,
+        typer.Option(help="Before there are three outcomes: does a large table value speak for a good one?"),
+    ] = DirectionName.unknown,
+    form: Annotated[str, typer.Option(help="How the table is used; stock does without it.")] = "transfer",
+    out: Annotated[Path | None, typer.Option(help="Table to write the suggestions to, CSV or Excel.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed; the same input and seed give the same suggestions.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the suggestions as JSON.")] = False,
+) -> None:
+    """Suggest the next experiments, with what to expect of them and why.
+
+    Nothing is kept between calls and no input is changed: after an interruption, the same command gives the same
+    suggestions. Add them to the table of experiments, with an empty outcome while they are pending. Exit codes: 0
+    suggested; 2 an input cannot be used; 130 interrupted.
+
+    Example: mkbo suggest --covariance alloy.mkbo.json --direction same -n 3
+
+    Example: mkbo suggest --covariance alloy.mkbo.json --done done.csv --space space.toml -n 3 --out next.csv
+
+    Example: mkbo suggest --covariance alloy.mkbo.json --done done.xlsx --candidates stock.csv --minimise --json
+    """
+    with plain_errors():
+        if out is not None:
+            check_writable(out)
+        cov = PretrainedCovariance.load(covariance)
+        fixed = _fixed(cov, fix or [])
+        given = None if space is None else read_space_file(space)
+        searched = given or ParameterSpace(tuple(p for p in cov.space.parameters if p.name not in fixed))
+        pool = None if candidates is None else read_table_file(candidates)
+        trials, outcome = _trials(done, target, cov, searched, pool)
+        try:
+            from mkbo_plugins.botorch.suggest import suggest as advise
+        except ImportError as error:
+            raise MkboError(str(error)) from error
+        advice = advise(
+            cov,
+            trials,
+            n,
+            space=given,
+            fixed=fixed,
+            candidates=None if pool is None else searched.to_raw(pool),
+            minimise=minimise,
+            form=form,
+            direction=direction.value,
+            seed=seed,
+        )
+        if out is not None:
+            write_table_file(_as_table(advice, pool, outcome), out)
+        if as_json:
+            print_json(_as_json(advice, outcome))
+        else:
+            _print(Console(), advice, outcome)
+
+
+def _fixed(cov: PretrainedCovariance, entries: list[str]) -> dict[str, Any]:
+    """Return values by name from texts NAME=VALUE, each read as its parameter's kind asks."""
+    fixed: dict[str, Any] = {}
+    for entry in entries:
+        name, equals, text = entry.partition("=")
+        if not equals:
+            raise SpaceError(f"--fix takes NAME=VALUE, got {entry!r}")
+        levels = {str(level): level for level in getattr(cov.space[name], "levels", ())}
+        try:
+            fixed[name] = levels[text] if text in levels else float(text)
+        except ValueError:
+            expected = f"one of {list(levels)}" if levels else "a number"
+            raise SpaceError(f"--fix {name}: expected {expected}, got {text!r}") from None
+    return fixed
+
+
+def _trials(
+    done: Path | None,
+    target: str | None,
+    cov: PretrainedCovariance,
+    space: ParameterSpace,
+    pool: "pd.DataFrame | None",
+) -> tuple[Trials, str]:
+    if done is None:
+        return Trials.none(space), target or cov.record.target
+    table = read_table_file(done)
+    if target is None:
+        labels = [] if pool is None else [str(name) for name in pool.columns]
+        constant = [name for name in cov.space.names if name not in space.names]
+        ignored = [*OWN_COLUMNS, *labels, *constant]
+        target = outcome_column([*map(str, table.columns)], space.names, cov.record.target, ignored)
+    return Trials.from_table(table, target, space), target
+
+
+def _as_table(advice: "Advice", pool: "pd.DataFrame | None", outcome: str) -> "pd.DataFrame":
+    """Return suggestions as rows to be filled in: parameters (whole rows of candidates), an empty outcome, reasons."""
+    import pandas as pd
+
+    rows: list[dict[Any, Any]] = []
+    for s in advice.suggestions:
+        point: dict[Any, Any] = (
+            dict(s.point) if pool is None or s.candidate is None else pool.iloc[s.candidate].to_dict()
+        )
+        rows.append(point | {outcome: None} | {name: getattr(s, name) for name in OWN_COLUMNS})
+    return pd.DataFrame(rows)
+
+
+def _as_json(advice: "Advice", outcome: str) -> dict[str, Any]:
+    verdict = advice.verdict
+    return {
+        "outcome": outcome,
+        "measured": advice.measured,
+        "pending": advice.pending,
+        "best": advice.best,
+        "noise": advice.noise,
+        "table_helps": None if verdict is None else {"answer": verdict.answer, "log_ratio": verdict.log_ratio},
+        "suggestions": [asdict(suggestion) for suggestion in advice.suggestions],
+    }
+
+
+def _print(console: Console, advice: "Advice", outcome: str) -> None:
+    state = f"{advice.measured} experiments measured, {advice.pending} pending"
+    if advice.best is not None:
+        state += f"; best {outcome} {advice.best:.6g}"
+    if advice.noise is not None:
+        state += f"; measurement noise about {advice.noise:.2g}"
+    console.print(state, highlight=False, soft_wrap=True)
+    table = Table("", *(str(i) for i, _ in enumerate(advice.suggestions, 1)))
+    for name in advice.suggestions[0].point:
+        table.add_row(name, *(_short(s.point[name]) for s in advice.suggestions))
+    table.add_section()
+    if advice.noise is not None:
+        predicted = (f"{s.predicted:.4g} ± {s.uncertainty:.2g}" for s in advice.suggestions)
+        table.add_row(f"{outcome}, predicted", *predicted)
+        table.add_row("chance to beat the best", *(f"{s.chance:.0%}" for s in advice.suggestions))
+    table.add_row("for", *(s.reason.value for s in advice.suggestions))
+    console.print(table)
+    for i, s in enumerate(advice.suggestions, 1):
+        console.print(f"{i}: {s.why}", highlight=False, markup=False, soft_wrap=True)
+    if advice.verdict is not None:
+        console.print(f"Does the table help? {advice.verdict}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,32 @@
+"""Plots for people; they need the extra plot.
+
+Each function draws on the axes it is given as ``ax``, or on a new figure, and returns the axes (or, of several panels,
+the figure). Lines, markers and hatches differ as well as colours, so that pictures can be read in grey.
+"""
+
+try:
+    import matplotlib as _matplotlib  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "mkbo_plugins.plots needs Matplotlib; install it with: pip install 'mkbo_plugins[plot]'"
+    ) from error
+
+from mkbo_plugins.plots.campaign import convergence, evidence_over_trials
+from mkbo_plugins.plots.overview import overview
+from mkbo_plugins.plots.slices import covariance_slice, covariance_slices, prior_draws
+from mkbo_plugins.plots.style import save_figure
+from mkbo_plugins.plots.table import held_out_predictions
+from mkbo_plugins.plots.weights import interaction_orders, parameter_weights
+
+__all__ = [
+    "convergence",
+    "covariance_slice",
+    "covariance_slices",
+    "evidence_over_trials",
+    "held_out_predictions",
+    "interaction_orders",
+    "overview",
+    "parameter_weights",
+    "prior_draws",
+    "save_figure",
+]

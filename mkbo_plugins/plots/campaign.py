@@ -1,0 +1,89 @@
+"""Plots of campaigns: how fast the outcome improves, and what it says about the table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+from mkbo_plugins.core.verdict import STRONG
+from mkbo_plugins.errors import TableError
+from mkbo_plugins.experiments.regret import bootstrap_interval
+from mkbo_plugins.plots.style import PRETRAINED, STYLES, finish, panel
+from mkbo_plugins.pretrained import FEWEST, PretrainedCovariance
+
+
+def convergence(
+    curves: Mapping[str, np.ndarray], ylabel: str, *, ax: Any = None, log: bool = False, start: int = 1
+) -> Any:
+    """Plot mean outcome over trials with a 95 % interval of the mean, by resampling runs.
+
+    Parameters
+    ----------
+    curves
+        Best outcome so far by model name, each (runs, trials).
+    ylabel
+        Name and unit of the outcome.
+    ax
+        Axes to draw on; None makes a figure.
+    log
+        Draw the outcome on a logarithmic scale.
+    start
+        Number of the first trial.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+    """
+    ax = panel(ax)
+    for (name, values), (colour, line, marker) in zip(curves.items(), STYLES, strict=False):
+        data = np.asarray(values)
+        trials = np.arange(start, start + data.shape[1])
+        ax.fill_between(trials, *bootstrap_interval(data), color=colour, alpha=0.15, linewidth=0)
+        ax.plot(trials, data.mean(axis=0), color=colour, linestyle=line, marker=marker, markersize=4, label=name)
+    if log:
+        ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.legend(frameon=False)
+    return finish(ax, "trial", ylabel)
+
+
+def evidence_over_trials(cov: PretrainedCovariance, X: Any, y: Any, *, ax: Any = None) -> Any:
+    """Plot the odds that the outcomes up to each trial give models with the table over the stock model.
+
+    Parameters
+    ----------
+    cov
+        The covariance.
+    X, y
+        Points tried, in order, and their outcomes, as for `PretrainedCovariance.verdict`.
+    ax
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on; odds are in powers of ten, and the band is where they decide nothing.
+
+    Raises
+    ------
+    MkboError
+        If there are fewer than three outcomes, or others do not fit `PretrainedCovariance.verdict`.
+    """
+    raw, values = cov.space.to_raw(X), np.asarray(y, dtype=float)
+    counts = [n for n in range(FEWEST, len(raw) + 1) if np.ptp(values[:n]) > 0]
+    if not counts:
+        raise TableError(f"evidence needs at least {FEWEST} outcomes that are not all equal, got {len(raw)}")
+    ratios = [cov.verdict(raw[:n], values[:n]).log_ratio / np.log(10) for n in counts]
+    ax = panel(ax)
+    colour, line, marker = PRETRAINED
+    ax.axhspan(-STRONG / np.log(10), STRONG / np.log(10), color="0.9", linewidth=0, label="undecided")
+    ax.axhline(0, color="0.5", linewidth=0.8)
+    ax.plot(counts, ratios, color=colour, linestyle=line, marker=marker, markersize=4)
+    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.yaxis.set_major_formatter(lambda exponent, _: f"$10^{{{exponent:g}}}$")
+    ax.legend(frameon=False)
+    return finish(ax, "trial", "odds for the table")

@@ -1,0 +1,215 @@
+"""Plots of the covariance along one parameter through a chosen point, stock beside pre-trained."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from mkbo_plugins.core.form_model import FormModel, Points
+from mkbo_plugins.core.forms import FORMS
+from mkbo_plugins.core.posterior_fit import prior_mode
+from mkbo_plugins.errors import KernelError, SpaceError
+from mkbo_plugins.parameters import Numeric, Parameter
+from mkbo_plugins.plots.style import STYLES, finish, panel
+from mkbo_plugins.pretrained import PretrainedCovariance
+
+LABELS = {"stock": "stock", "transfer": "pre-trained"}
+_POINTS = 161
+
+
+def covariance_slice(
+    cov: PretrainedCovariance,
+    parameter: str,
+    centre: Mapping[str, Any] | None = None,
+    *,
+    forms: Sequence[str] = ("stock", "transfer"),
+    ax: Any = None,
+) -> Any:
+    """Plot the correlation of the outcome at a point with the outcome where one parameter has other values.
+
+    Scales are those that models begin with before there is data.
+
+    Parameters
+    ----------
+    cov
+        The covariance.
+    parameter
+        Name of the parameter to vary.
+    centre
+        The point, by names and values in raw units; None is where the table's machine predicts most.
+    forms
+        Covariance models, as `pretrained_gp` names them.
+    ax
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Raises
+    ------
+    MkboError
+        If the parameter, the point or a form is not known.
+    """
+    raw, middle = _slice(cov, parameter, centre)
+    everything = np.concatenate([middle, raw])
+    ax = panel(ax, 4.4, 3.0)
+    chosen = cov.space[parameter]
+    for form, style in zip(forms, STYLES, strict=False):
+        covariance = _prior(cov, form, everything)
+        scale = np.sqrt(np.diag(covariance))
+        _draw(ax, chosen, raw, (covariance / np.outer(scale, scale))[0, 1:], style, LABELS.get(form, form))
+    _mark(ax, chosen, cov, middle)
+    ax.set_ylim(top=1.05)
+    ax.legend(frameon=False, fontsize=9)
+    return finish(ax, parameter, "correlation")
+
+
+def covariance_slices(
+    cov: PretrainedCovariance,
+    centre: Mapping[str, Any] | None = None,
+    *,
+    forms: Sequence[str] = ("stock", "transfer"),
+    ax: Sequence[Any] | None = None,
+) -> Figure:
+    """Plot `covariance_slice` for every parameter, and return the figure.
+
+    Parameters
+    ----------
+    cov, centre, forms
+        As for `covariance_slice`.
+    ax
+        Axes to draw on, one for each parameter; None makes a figure.
+    """
+    names = cov.space.names
+    panels = _grid(len(names)) if ax is None else list(ax)
+    if len(panels) != len(names):
+        raise SpaceError(f"ax must be {len(names)} axes, one for each of {list(names)}, got {len(panels)}")
+    for name, axes in zip(names, panels, strict=True):
+        covariance_slice(cov, name, centre, forms=forms, ax=axes)
+    for axes in panels[1:]:
+        axes.get_legend().remove()
+    return panels[0].figure
+
+
+def prior_draws(
+    cov: PretrainedCovariance,
+    parameter: str,
+    centre: Mapping[str, Any] | None = None,
+    *,
+    forms: Sequence[str] = ("stock", "transfer"),
+    draws: int = 6,
+    seed: int = 0,
+    ax: Sequence[Any] | None = None,
+) -> Figure:
+    """Plot functions drawn from each prior along one parameter, side by side, and return the figure.
+
+    Parameters
+    ----------
+    cov, parameter, centre, forms
+        As for `covariance_slice`.
+    draws
+        Number of functions.
+    seed
+        Seed of the draws; every prior is given the same random numbers.
+    ax
+        Axes to draw on, one for each form; None makes a figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure drawn on; outcomes are in standard deviations.
+    """
+    raw, _ = _slice(cov, parameter, centre)
+    if ax is None:
+        size = (3.6 * len(forms), 3.2)
+        ax = list(Figure(figsize=size, layout="constrained").subplots(1, len(forms), sharey=True, squeeze=False)[0])
+    if len(ax) != len(forms):
+        raise KernelError(f"ax must be {len(forms)} axes, one for each of {list(forms)}, got {len(ax)}")
+    normal = np.random.default_rng(seed).normal(size=(len(raw), draws))
+    chosen = cov.space[parameter]
+    for form, axes in zip(forms, ax, strict=True):
+        # Eigenvalues of a smooth covariance fall below rounding, where a Cholesky factor does not exist.
+        values, vectors = np.linalg.eigh(_prior(cov, form, raw))
+        functions = vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * normal)
+        for i, function in enumerate(functions.T):
+            _draw(axes, chosen, raw, function, STYLES[i % len(STYLES)], None)
+        axes.set_title(LABELS.get(form, form), fontsize=10)
+        finish(axes, parameter, "")
+    ax[0].set_ylabel("outcome, standard deviations")
+    return ax[0].figure
+
+
+def _slice(
+    cov: PretrainedCovariance, parameter: str, centre: Mapping[str, Any] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return raw points (n, d) along a parameter, and the raw point (1, d) they go through."""
+    chosen = cov.space[parameter]
+    if centre is None:
+        centre = cov.starting_points(1, direction="same")[0]
+    middle = cov.space.to_raw(centre)
+    raw = np.repeat(middle, len(chosen.indexed_levels) or _POINTS, axis=0)
+    raw[:, cov.space.names.index(parameter)] = _values(chosen)
+    return raw, middle
+
+
+def _values(parameter: Parameter) -> np.ndarray:
+    """Return raw numbers across the range of a parameter, (n,)."""
+    if parameter.indexed_levels:
+        return np.arange(float(len(parameter.indexed_levels)))
+    low, high = parameter.ends  # type: ignore[attr-defined]
+    values = np.linspace(low, high, _POINTS)
+    return np.exp(values) if getattr(parameter, "log", False) else values
+
+
+def _prior(cov: PretrainedCovariance, form: str, raw: np.ndarray) -> np.ndarray:
+    """Return the covariance of a form with its usual scales between raw points, (n, n)."""
+    if form not in FORMS:
+        raise KernelError(f"form must be one of {list(FORMS)}, got {form!r}")
+    unit = np.asarray(cov.space.to_coordinates(raw, "unit"))
+    model = FormModel(cov.fixed, form, unit.shape[1])
+    if not model.form.uses_stock:
+        model, unit = FormModel(cov.fixed, form, 0), unit[:, :0]
+    scales = len(model.form.hyperparameters)
+    theta = [prior.log_mean for prior in model.priors[:scales]]
+    theta += [math.log(prior_mode(prior)) for prior in model.priors[scales:]]
+    points = Points(np.asarray(cov.space.to_coordinates(raw, cov.frame)), unit)
+    return np.asarray(model.value(model.pairs(points), np.array(theta)))
+
+
+def _draw(
+    ax: Any, parameter: Parameter, raw: np.ndarray, values: np.ndarray, style: tuple[str, str, str], label: str | None
+) -> None:
+    """Draw values over the parameter's own numbers, or over the names of its levels."""
+    colour, line, marker = style
+    if parameter.indexed_levels:
+        levels = [str(level) for level in parameter.indexed_levels]
+        ax.plot(range(len(levels)), values, marker, color=colour, markersize=6, label=label)
+        ax.set_xticks(range(len(levels)), levels)
+        ax.set_xlim(-0.5, len(levels) - 0.5)
+        return
+    ax.plot(_values(parameter), values, color=colour, linestyle=line, linewidth=1.6, label=label)
+    if isinstance(parameter, Numeric) and parameter.log:
+        ax.set_xscale("log")
+
+
+def _mark(ax: Any, parameter: Parameter, cov: PretrainedCovariance, middle: np.ndarray) -> None:
+    ax.axvline(middle[0, cov.space.names.index(parameter.name)], color="0.6", linewidth=0.8, linestyle=":")
+
+
+def panel_columns(count: int) -> int:
+    """Return how many of a number of panels go side by side."""
+    return min(count, 4 if count in (4, 7, 8) else 3)
+
+
+def _grid(count: int) -> list[Any]:
+    columns = panel_columns(count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(3.2 * columns, 2.7 * rows), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for axes in panels[count:]:
+        axes.remove()
+    return panels[:count]

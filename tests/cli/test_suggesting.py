@@ -1,0 +1,208 @@
+"""`mkbo suggest` as a lab uses it: tables in, tables out."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mkbo_plugins import PretrainedCovariance, pretrain
+from tests.conftest import shared_file
+
+pytest.importorskip("botorch")
+
+SUGGEST = ("suggest", "--covariance", "a.mkbo.json")
+
+
+def _suggestions(result):
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)["suggestions"]
+
+
+def test_the_next_experiments_are_explained(run, folder):
+    result = run(*SUGGEST, "--done", "done.csv", "--space", "space.toml", "-n", 3)
+    assert result.exit_code == 0, result.output
+    for words in ("6 experiments measured, 0 pending", "best hardness", "±", "the table predicts", "exp"):
+        assert words in result.output
+
+
+def test_the_written_table_can_be_filled_in_and_read_again(run, folder, done):
+    assert run(*SUGGEST, "--done", "done.csv", "-n", 2, "--out", "next.csv").exit_code == 0
+    suggested = pd.read_csv("next.csv")
+    assert suggested["hardness"].isna().all()
+    assert (suggested["uncertainty"] > 0).all()
+    pd.concat([done, suggested]).to_csv("done.csv", index=False)
+    result = run(*SUGGEST, "--done", "done.csv", "--json")
+    (new,) = _suggestions(result)
+    assert json.loads(result.stdout)["pending"] == 2
+    tried = pd.read_csv("done.csv")[list(new["point"])].to_dict("records")
+    assert new["point"] not in tried
+
+
+def test_pending_rows_move_the_next_suggestion_elsewhere(run, folder, done):
+    first, second = _suggestions(run(*SUGGEST, "--done", "done.csv", "-n", 2, "--json"))
+    pending = pd.DataFrame([first["point"]])
+    pd.concat([done, pending]).to_csv("pending.csv", index=False)
+    (after,) = _suggestions(run(*SUGGEST, "--done", "pending.csv", "--json"))
+    assert after["point"] == second["point"] != first["point"]
+
+
+def test_the_same_command_gives_the_same_suggestions_and_the_seed_counts(run, folder):
+    command = (*SUGGEST, "--done", "done.csv", "-n", 2, "--json")
+    assert run(*command).stdout == run(*command).stdout
+    start = (*SUGGEST, "--direction", "same", "--json")
+    assert _suggestions(run(*start)) != _suggestions(run(*start, "--seed", 1))
+
+
+def test_suggestions_are_points_of_the_space_in_settable_steps(run, folder, gp_cov):
+    for entry in _suggestions(run(*SUGGEST, "--done", "done.csv", "-n", 3, "--json")):
+        gp_cov.space.to_raw(entry["point"])
+        assert 100 <= entry["point"]["power"] <= 5500
+        assert entry["point"]["power"] == round(entry["point"]["power"])
+        assert entry["point"]["layers"] in range(1, 7)
+
+
+def test_minimising_is_maximising_the_negative(run, folder, done):
+    done.assign(hardness=-done["hardness"]).to_csv("negative.csv", index=False)
+    (up,) = _suggestions(run(*SUGGEST, "--done", "done.csv", "--json"))
+    (down,) = _suggestions(run(*SUGGEST, "--done", "negative.csv", "--minimise", "--json"))
+    assert down["point"] == up["point"]
+    assert down["predicted"] == pytest.approx(-up["predicted"], rel=1e-6)
+    assert down["chance"] == pytest.approx(up["chance"], rel=1e-6)
+
+
+def test_reasons_agree_with_the_numbers(run, folder):
+    result = run(*SUGGEST, "--done", "done.csv", "-n", 3, "--json")
+    best = json.loads(result.stdout)["best"]
+    for entry in _suggestions(result):
+        assert (entry["reason"] == "exploit") == (entry["predicted"] > best) == (entry["chance"] > 0.5)
+
+
+@pytest.mark.parametrize("direction", ["same", "opposite", "unknown"])
+def test_first_experiments_come_from_the_table(run, folder, gp_cov, table, direction):
+    first = _suggestions(run(*SUGGEST, "-n", 3, "--direction", direction, "--json"))
+    assert all(entry["reason"] == "start" and entry["predicted"] is None for entry in first)
+    said = np.array([entry["table_says"] for entry in first])
+    np.testing.assert_allclose(said, gp_cov.predict([entry["point"] for entry in first]), rtol=1e-9)
+    if direction != "unknown":
+        assert (said.mean() > table["strength"].mean()) == (direction == "same")
+    one_done = pd.DataFrame([first[0]["point"]]).assign(hardness=2.0)
+    one_done.to_csv("one.csv", index=False)
+    rest = _suggestions(run(*SUGGEST, "--done", "one.csv", "-n", 2, "--direction", direction, "--json"))
+    assert [entry["point"] for entry in rest] == [entry["point"] for entry in first[1:]]
+
+
+def test_candidates_are_rows_of_a_table_each_tried_once(run, folder, table):
+    pool = table.drop(columns="strength").iloc[:9].assign(sample=[f"S{i}" for i in range(9)])
+    pool.to_excel("pool.xlsx", index=False)
+    command = (*SUGGEST, "--done", "done.csv", "--candidates", "pool.xlsx")
+    assert run(*command, "-n", 3, "--out", "next.xlsx").exit_code == 0
+    assert set(pd.read_excel("next.xlsx")["sample"]) == {"S6", "S7", "S8"}
+    too_many = run(*command, "-n", 4)
+    assert too_many.exit_code == 2
+    assert "3 of 9 candidates are left" in too_many.output
+
+
+def test_a_candidate_listed_twice_is_tried_twice(run, folder, table):
+    pool = table.drop(columns="strength").iloc[[0, 0, 1, 2, 3, 4, 5]]
+    pool.to_csv("pool.csv", index=False)
+    (left,) = _suggestions(run(*SUGGEST, "--done", "done.csv", "--candidates", "pool.csv", "--json"))
+    assert left["candidate"] == 1
+
+
+def test_a_constant_parameter_is_fixed(run, folder, done):
+    done.drop(columns="gas").to_csv("air.csv", index=False)
+    (entry,) = _suggestions(run(*SUGGEST, "--done", "air.csv", "--fix", "gas=Air", "--json"))
+    assert "gas" not in entry["point"]
+
+
+def test_stock_ignores_the_table(run, folder, done, cov):
+    cov.save("other.mkbo.json")
+    command = ("--done", "done.csv", "--form", "stock", "--json")
+    one, other = (
+        _suggestions(run("suggest", "--covariance", name, *command))[0] for name in ("a.mkbo.json", "other.mkbo.json")
+    )
+    assert (one["point"], one["predicted"]) == (other["point"], other["predicted"])
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "words"),
+    [
+        ({}, ["--done", "absent.csv"], "absent.csv does not exist"),
+        ({"hardness": ["soft", *[1.0] * 5]}, [], "'soft'"),
+        ({"power": ["?", *[1.0] * 5]}, [], "'power'"),
+        ({"gas": "Xenon"}, [], "'Xenon'"),
+        ({"remark": "x"}, [], "--target"),
+        ({}, ["--target", "gas"], "'gas'"),
+        ({}, ["--form", "magic"], "'magic'"),
+        ({}, ["--fix", "gas=Xenon"], "'Xenon'"),
+        ({}, ["--fix", "gas"], "NAME=VALUE"),
+        ({}, ["--fix", "colour=1"], "'colour'"),
+        ({}, ["--out", "absent/next.csv"], "its folder does not exist"),
+    ],
+)
+def test_bad_input_is_a_sentence(run, folder, done, change, arguments, words):
+    done.assign(**change).to_csv("done.csv", index=False)
+    result = run(*SUGGEST, "--done", "done.csv", *arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+    assert "Traceback" not in result.output
+
+
+def test_missing_botorch_names_the_extra(run, folder, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("mkbo_plugins.botorch")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "botorch", None)
+    result = run(*SUGGEST, "--done", "done.csv")
+    assert result.exit_code == 2
+    assert "mkbo_plugins[botorch]" in result.output
+
+
+def test_a_kill_at_any_moment_loses_nothing(folder):
+    arguments = [*SUGGEST, "--done", "done.csv", "--out", "next.csv"]
+    program = [sys.executable, "-c", f"import sys; sys.argv[1:] = {arguments}; from mkbo_plugins.cli import app; app()"]
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    subprocess.run(program, check=True, capture_output=True)
+    whole = (folder / "next.csv").read_bytes()
+    for seconds in (0.5, 2.5, 4.0):
+        (folder / "next.csv").unlink(missing_ok=True)
+        process = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not (folder / "next.csv").exists() or (folder / "next.csv").read_bytes() == whole
+        assert all((folder / name).read_bytes() == content for name, content in before.items())
+    subprocess.run(program, check=True, capture_output=True)
+    assert (folder / "next.csv").read_bytes() == whole
+
+
+def test_a_script_of_tables_alone_equals_the_botorch_loop(run, tmp_path, monkeypatch):
+    from mkbo_plugins.experiments.campaign import run_campaign
+    from mkbo_plugins.experiments.lig_graphene import SPACE, TARGET
+
+    data = pd.read_csv(shared_file("data/lig_graphene.csv"))
+    source = data[data["precursor"] == "PI"].sample(80, random_state=0)
+    pool = data[data["precursor"] == "GOPI"].reset_index(drop=True)
+    monkeypatch.chdir(tmp_path)
+    pretrain(source, TARGET, SPACE, trainer="gp").save("pi.mkbo.json")
+    pool[list(SPACE.names)].assign(row=range(len(pool))).to_csv("pool.csv", index=False)
+    start, rounds = [3, 50, 120], 15
+
+    pd.read_csv("pool.csv").iloc[start].assign(**{TARGET: pool[TARGET][start]}).to_csv("done.csv", index=False)
+    for _ in range(rounds):
+        command = ("suggest", "--covariance", "pi.mkbo.json", "--done", "done.csv", "--candidates", "pool.csv")
+        assert run(*command, "--out", "next.csv").exit_code == 0
+        measured = pd.read_csv("next.csv")
+        measured[TARGET] = pool[TARGET][measured["row"]].to_numpy()
+        pd.concat([pd.read_csv("done.csv"), measured]).to_csv("done.csv", index=False)
+
+    values = pool[TARGET].to_numpy()
+    cov = PretrainedCovariance.load("pi.mkbo.json")
+    loop = run_campaign(cov, "transfer", SPACE.to_raw(pool), lambda i: float(values[i]), start, rounds, seed=0)
+    done = pd.read_csv("done.csv")
+    assert done["row"].tolist() == list(loop.indices)
+    assert done[TARGET].max() == loop.best_so_far[-1]

@@ -1,0 +1,32 @@
+"""Code blocks of documents, and the table they speak of."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mkbo_plugins import ParameterSpace
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    """Return the code blocks of a document in one language."""
+    return re.findall(rf"```{language}\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def commands(document: Path) -> list[list[str]]:
+    """Return the arguments of every `mkbo` command of a document."""
+    lines = [line for block in blocks(document, "sh") for line in block.replace("\\\n", " ").splitlines()]
+    return [line.split()[1:] for line in lines if line.startswith("mkbo ")]
+
+
+def write_older_device(folder: Path) -> None:
+    """Write the table that stands for the reader's own."""
+    space = ParameterSpace.from_dict(
+        {"power_mW": (100, 5500), "time_ms": (500, 20000, "log"), "passes": (1, 6, "int"), "gas": ["Argon", "Air"]}
+    )
+    table = pd.DataFrame(space.from_raw(space.sobol(20)))
+    table["G_D_ratio"] = np.sin(table["power_mW"] / 1500) + np.log10(table["time_ms"]) + (table["gas"] == "Air")
+    table.to_csv(folder / "older_device.csv", index=False)

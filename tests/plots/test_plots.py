@@ -1,0 +1,130 @@
+"""What plots draw is what the objects say."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from matplotlib.figure import Figure
+
+from mkbo_plugins import pretrain
+from mkbo_plugins.errors import MkboError, TableError
+from mkbo_plugins.plots import (
+    covariance_slice,
+    covariance_slices,
+    evidence_over_trials,
+    held_out_predictions,
+    interaction_orders,
+    overview,
+    parameter_weights,
+    prior_draws,
+    save_figure,
+)
+
+FORMS = ("stock", "transfer")
+
+
+def _axes(count=1):
+    return list(np.ravel(Figure().subplots(1, count, squeeze=False)))
+
+
+def test_held_out_predictions_are_those_behind_the_error(cov, table):
+    axes = _axes()[0]
+    assert held_out_predictions(cov, table, ax=axes) is axes
+    values, predicted = axes.get_lines()[0].get_data()
+    np.testing.assert_array_equal(values, table["strength"])
+    assert np.mean((values - predicted) ** 2) == pytest.approx(cov.loo_mse, rel=1e-9)
+    assert "strength" in axes.get_xlabel()
+
+
+def test_shares_by_order_are_a_whole_and_by_parameter_at_least(cov):
+    orders = interaction_orders(cov)
+    assert sum(bar.get_height() for bar in orders.patches) == pytest.approx(1.0)
+    weights = parameter_weights(cov, ax=_axes()[0])
+    assert sum(bar.get_width() for bar in weights.patches) >= 1 - 1e-9
+    assert [label.get_text() for label in weights.get_yticklabels()] == list(cov.space.names)
+
+
+@pytest.mark.parametrize("parameter", ["power", "rate", "layers", "gas"])
+def test_slices_are_correlations_in_raw_units(cov, parameter):
+    centre = {"power": 800.0, "rate": 1e-3, "layers": 2, "gas": "Air"}
+    axes = covariance_slice(cov, parameter, centre)
+    assert axes.get_xlabel() == parameter
+    assert (axes.get_xscale() == "log") == (parameter == "rate")
+    for line in axes.get_lines()[:2]:
+        assert np.nanmax(line.get_ydata()) <= 1 + 1e-9
+    at_centre = cov.space.to_raw(centre)[0, cov.space.names.index(parameter)]
+    numbers, correlations = axes.get_lines()[0].get_data()
+    assert correlations[np.argmin(np.abs(np.asarray(numbers) - at_centre))] == pytest.approx(1.0, abs=1e-3)
+    if parameter == "gas":
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["Argon", "Nitrogen", "Air"]
+
+
+def test_stock_slices_know_nothing_of_the_table(cov, gp_cov):
+    centre = {"power": 800.0, "rate": 1e-3, "layers": 2, "gas": "Air"}
+    one, other = (covariance_slice(c, "power", centre).get_lines() for c in (cov, gp_cov))
+    np.testing.assert_array_equal(one[0].get_ydata(), other[0].get_ydata())
+    assert not np.allclose(one[1].get_ydata(), other[1].get_ydata())
+
+
+def test_every_parameter_has_a_slice(cov):
+    axes = _axes(4)
+    figure = covariance_slices(cov, ax=axes)
+    assert figure is axes[0].figure
+    assert [a.get_xlabel() for a in axes] == list(cov.space.names)
+    with pytest.raises(MkboError, match="4 axes"):
+        covariance_slices(cov, ax=axes[:2])
+
+
+def test_draws_have_the_spread_of_their_prior_and_can_be_repeated(cov):
+    axes = _axes(2)
+    prior_draws(cov, "power", draws=2000, ax=axes)
+    values = np.array([line.get_ydata() for line in axes[0].get_lines()])
+    np.testing.assert_allclose(values.std(axis=0), 1.0, atol=0.1)
+    first, again, other = (prior_draws(cov, "gas", seed=seed).axes[1].get_lines()[0] for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.get_ydata(), again.get_ydata())
+    assert not np.allclose(first.get_ydata(), other.get_ydata())
+
+
+def test_evidence_rises_where_the_target_is_the_table_and_shows_the_verdicts(cov):
+    X = cov.space.sobol(10, seed=4)
+    y = -cov.predict(X)
+    axes = evidence_over_trials(cov, X, y, ax=_axes()[0])
+    trials, odds = axes.get_lines()[-1].get_data()
+    assert list(trials) == list(range(3, 11))
+    assert odds[-1] == pytest.approx(cov.verdict(X, y).log_ratio / np.log(10))
+    assert odds[-1] > 1
+    with pytest.raises(TableError, match="at least 3"):
+        evidence_over_trials(cov, X[:2], y[:2])
+
+
+def test_overview_of_labels_and_of_numbers(cov, table):
+    assert "explain" in overview(cov).get_suptitle()
+    passed = table.assign(strength=np.where(table["strength"] > table["strength"].median(), "good", "bad"))
+    of_labels = pretrain(passed, "strength", cov.space, task="classification", trainer="gp")
+    assert "labels" in overview(of_labels).get_suptitle()
+    axes = held_out_predictions(of_labels, passed)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["bad", "good"]
+
+
+@pytest.mark.parametrize("call", [covariance_slice, prior_draws])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"parameter": "colour"}, "'colour'"),
+        ({"parameter": "gas", "centre": {"power": 1.0}}, "'rate'"),
+        ({"parameter": "gas", "forms": ["magic"]}, "'magic'"),
+    ],
+)
+def test_mistakes_are_named(cov, call, arguments, words):
+    with pytest.raises(MkboError, match=words):
+        call(cov, **arguments)
+
+
+def test_pictures_are_written_whole_and_by_their_kind(cov, tmp_path):
+    figure = interaction_orders(cov).figure
+    for kind in ("png", "svg", "pdf"):
+        save_figure(figure, tmp_path / f"a.{kind}")
+        assert (tmp_path / f"a.{kind}").stat().st_size > 1000
+    with pytest.raises(MkboError, match=r"such as \.png"):
+        save_figure(figure, tmp_path / "a.picture")

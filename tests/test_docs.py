@@ -1,0 +1,83 @@
+"""What the pages of documentation say is run, and names what exists."""
+
+import importlib.util
+import re
+
+import pytest
+
+from mkbo_plugins import ParameterSpace, pretrain
+from tests.documents import ROOT, blocks, commands, write_older_device
+
+DOCS = ROOT / "mkbo_plugins" / "docs"
+PAGES = sorted(path for path in DOCS.glob("*.md") if path.name != "api.md")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder with what the pages take as given; it is the working folder."""
+    import pandas as pd
+
+    write_older_device(tmp_path)
+    table = pd.read_csv(tmp_path / "older_device.csv")
+    (space_toml,) = blocks(DOCS / "describing_a_space.md", "toml")
+    (tmp_path / "space.toml").write_text(space_toml)
+    space = ParameterSpace.from_dict(
+        {"power_mW": (100, 5500), "time_ms": (500, 20000, "log"), "passes": (1, 6, "int"), "gas": ["Argon", "Air"]}
+    )
+    pretrain(table, "G_D_ratio", space, trainer="gp").save(tmp_path / "older_device.mkbo.json")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_python_blocks_run_in_order(path, folder):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("botorch")
+    names = {"experiment": lambda points: torch.sin(points[:, :1] / 1500)}
+    for block in blocks(path, "python"):
+        exec(compile(block, str(path), "exec"), names)
+    assert not names.get("findings")
+    if path.stem == "when_it_will_not_help":
+        assert names["verdict"].log_ratio < 0
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_commands_run(path, folder):
+    from typer.testing import CliRunner
+
+    from mkbo_plugins.cli import app
+
+    for command in commands(path):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+
+
+def test_the_two_descriptions_of_a_space_are_the_same(folder):
+    from mkbo_plugins.inputfiles import read_space_file
+
+    names: dict = {}
+    exec(blocks(DOCS / "describing_a_space.md", "python")[0], names)
+    assert read_space_file(folder / "space.toml") == names["space"]
+
+
+@pytest.mark.parametrize("path", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: path.stem)
+def test_links_and_names_exist(path):
+    text = path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:)(.*?)\)", text):
+        assert (path.parent / target).exists(), target
+    for name in set(re.findall(r"`(mkbo_plugins(?:\.\w+)+)", text)):
+        module, _, attribute = name.rpartition(".")
+        try:
+            found = importlib.util.find_spec(name) is not None
+        except ModuleNotFoundError:
+            found = False
+        assert found or hasattr(importlib.import_module(module), attribute), name
+
+
+def test_the_api_reference_is_up_to_date():
+    for name in ("botorch", "ax", "skopt", "matplotlib"):
+        pytest.importorskip(name)
+    spec = importlib.util.spec_from_file_location("api_reference", ROOT / "tools" / "api_reference.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert tool.PAGE.read_text(encoding="utf-8") == tool.page(), "run: python tools/api_reference.py"
