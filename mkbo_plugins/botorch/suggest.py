@@ -31,6 +31,9 @@ from mkbo_plugins.trials import Trials
 SAMPLES = 256
 """Draws of the outcomes of pending experiments, over which improvement is averaged."""
 
+SMOOTHING = 1e-6
+"""Temperature at which improvements over pending outcomes are smoothed, in standard deviations of the outcomes."""
+
 VERDICT_FROM = 10
 """Outcomes from which on it is said whether the table helps: fewer often point the wrong way."""
 
@@ -232,9 +235,10 @@ def _next(
 ) -> Iterator[Suggestion]:
     sign = -1.0 if minimise else 1.0
     best = float((sign * trials.y).max())
+    spread = float(trials.y.std()) or 1.0
     tried, pending = trials.tried, trials.pending
     for left in range(n, 0, -1):
-        acquisition = _improvement(model, best, pending, seed)
+        acquisition = _improvement(model, best, pending, seed, spread)
         index, point = pool.best(lambda raw: _merit(acquisition, raw), tried, left)  # noqa: B023 - called at once
         tried, pending = np.concatenate([tried, point]), np.concatenate([pending, point])
         with torch.no_grad():
@@ -258,11 +262,22 @@ def _next(
         )
 
 
-def _improvement(model: SingleTaskGP, best: float, pending: np.ndarray, seed: int) -> AcquisitionFunction:
+def _improvement(
+    model: SingleTaskGP, best: float, pending: np.ndarray, seed: int, spread: float
+) -> AcquisitionFunction:
     if not len(pending):
         return LogExpectedImprovement(model, best_f=best)
     sampler = SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=seed)
-    return qLogExpectedImprovement(model, best_f=best, sampler=sampler, X_pending=torch.tensor(pending))
+    # The host's temperatures are in units of the outcome, and reward twins of a pending point where these are small.
+    temperature = SMOOTHING * spread
+    return qLogExpectedImprovement(
+        model,
+        best_f=best,
+        sampler=sampler,
+        X_pending=torch.tensor(pending),
+        tau_relu=temperature,
+        tau_max=temperature,
+    )
 
 
 def _merit(acquisition: AcquisitionFunction, raw: np.ndarray) -> np.ndarray:

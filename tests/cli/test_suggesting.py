@@ -51,6 +51,16 @@ def test_pending_rows_move_the_next_suggestion_elsewhere(run, folder, done):
     assert after["point"] == second["point"] != first["point"]
 
 
+def test_suggestions_made_together_do_not_depend_on_the_unit_and_are_no_twins(run, folder, done):
+    waves = np.sin(done["power"] / 900)
+    for name, unit in (("whole.csv", 1.0), ("small.csv", 1e-3)):
+        done.assign(hardness=unit * waves).to_csv(name, index=False)
+    whole, small = (_suggestions(run(*SUGGEST, "--done", n, "-n", 2, "--json")) for n in ("whole.csv", "small.csv"))
+    assert [entry["point"] for entry in whole] == [entry["point"] for entry in small]
+    first, second = (entry["point"] for entry in small)
+    assert abs(first["power"] - second["power"]) > 54 or first["layers"] != second["layers"]
+
+
 def test_the_same_command_gives_the_same_suggestions_and_the_seed_counts(run, folder):
     command = (*SUGGEST, "--done", "done.csv", "-n", 2, "--json")
     assert run(*command).stdout == run(*command).stdout
