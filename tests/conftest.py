@@ -1,6 +1,7 @@
 """Shared fixtures: small spaces and tables, covariances trained on them, and the real data beside the project."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 # Tests run in parallel processes; threads of their own would only get in each other's way.
@@ -11,6 +12,11 @@ import pandas as pd
 import pytest
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+
+# The process that gathers results imports the modules of warnings, in several threads at once, which deadlocks in the
+# circular imports of these packages unless they are there already.
+with suppress(ImportError):
+    import botorch  # noqa: F401
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
