@@ -8,19 +8,7 @@ from typer.testing import CliRunner
 
 from mkbo_plugins import PretrainedCovariance
 from mkbo_plugins.cli import app
-
-SPACE_TOML = """
-[power]
-bounds = [100, 5500]
-[rate]
-bounds = [1e-5, 1e-1]
-log = true
-[layers]
-bounds = [1, 6]
-integer = true
-[gas]
-levels = ["Argon", "Nitrogen", "Air"]
-"""
+from tests.cli.conftest import SPACE_TOML
 
 
 @pytest.fixture

@@ -103,16 +103,17 @@ def test_adapters_do_not_import_one_another(adapter, others):
         assert not [name for name in found if below(name, *(f"mkbo_plugins.{other}" for other in others))], path
 
 
-def test_missing_botorch_names_the_extra():
-    script = """
+@pytest.mark.parametrize("host", ["botorch", "ax", "skopt"])
+def test_a_missing_host_names_the_extra(host):
+    script = f"""
 import sys
-sys.modules["botorch"] = None
+sys.modules["{host}"] = None
 import mkbo_plugins
 try:
-    import mkbo_plugins.botorch
+    import mkbo_plugins.{host}
 except ImportError as error:
     print(error)
 """
     message = python(script)
-    assert "mkbo_plugins[botorch]" in message
+    assert f"mkbo_plugins[{host}]" in message
     assert "pip install" in message

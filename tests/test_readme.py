@@ -1,28 +1,13 @@
 """What the README says is run."""
 
 import re
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from mkbo_plugins import ParameterSpace
+from tests.documents import ROOT, blocks, commands, write_older_device
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-
-
-def _blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README.read_text(), flags=re.DOTALL)
-
-
-def _older_device(folder: Path) -> None:
-    space = ParameterSpace.from_dict(
-        {"power_mW": (100, 5500), "time_ms": (500, 20000, "log"), "passes": (1, 6, "int"), "gas": ["Argon", "Air"]}
-    )
-    table = pd.DataFrame(space.from_raw(space.sobol(20)))
-    table["G_D_ratio"] = np.sin(table["power_mW"] / 1500) + np.log10(table["time_ms"]) + (table["gas"] == "Air")
-    table.to_csv(folder / "older_device.csv", index=False)
+README = ROOT / "README.md"
 
 
 @pytest.mark.filterwarnings("ignore::mkbo_plugins.errors.GridEdgeWarning")
@@ -30,14 +15,14 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
     pytest.importorskip("ax")
     pytest.importorskip("skopt")
-    _older_device(tmp_path)
+    write_older_device(tmp_path)
     monkeypatch.chdir(tmp_path)
     X = torch.tensor([[200.0, 600.0, 1, 0], [3000.0, 900.0, 3, 1], [5000.0, 9000.0, 6, 0]], dtype=torch.double)
     names = {"train_X": X, "train_Y": torch.tensor([[1.0], [3.0], [2.0]], dtype=torch.double)}
     names["experiment"] = lambda points: torch.sin(points[:, :1] / 1500)
     names["measure"] = lambda parameters: float(np.sin(parameters["power"] / 1500))
     names["loss"] = lambda point: -float(np.sin(point[0] / 1500))
-    for block in _blocks("python"):
+    for block in blocks(README, "python"):
         exec(compile(block, str(README), "exec"), names)
     assert names["model"].posterior(X).mean.shape == (3, 1)
     assert names["gram"].shape == (2, 2)
@@ -51,13 +36,13 @@ def test_command_line_blocks_run(tmp_path, monkeypatch):
 
     from mkbo_plugins.cli import app
 
-    _older_device(tmp_path)
+    write_older_device(tmp_path)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "space.toml").write_text(_blocks("toml")[0])
-    commands = [line for block in _blocks("sh") for line in block.splitlines() if line.startswith("mkbo ")]
-    assert len(commands) == 2
-    for command in commands:
-        result = CliRunner().invoke(app, command.split()[1:])
+    (tmp_path / "space.toml").write_text(blocks(README, "toml")[0])
+    arguments = commands(README)
+    assert len(arguments) == 2
+    for command in arguments:
+        result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output
 
 
@@ -67,7 +52,7 @@ def test_pictures_exist():
 
 
 def test_continuous_integration_runs_the_printed_test_command():
-    commands = [line for block in _blocks("sh") for line in block.splitlines() if "-m pytest" in line]
+    commands = [line for block in blocks(README, "sh") for line in block.splitlines() if "-m pytest" in line]
     assert len(commands) == 1
     assert README.read_text().count("-m pytest") == 1
     script = (README.parent / ".ci" / "run").read_text()

@@ -1,21 +1,6 @@
-"""What importing the adapter needs and loads."""
+"""What importing the adapter loads."""
 
 from tests.test_imports import python
-
-
-def test_missing_scikit_optimize_names_the_extra():
-    script = """
-import sys
-sys.modules["skopt"] = None
-import mkbo_plugins
-try:
-    import mkbo_plugins.skopt
-except ImportError as error:
-    print(error)
-"""
-    message = python(script)
-    assert "mkbo_plugins[skopt]" in message
-    assert "pip install" in message
 
 
 def test_it_loads_no_other_host():
