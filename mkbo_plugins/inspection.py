@@ -11,13 +11,10 @@ import numpy as np
 from mkbo_plugins.errors import MkboError, MkboWarning
 from mkbo_plugins.parameters import Numeric
 from mkbo_plugins.space import ParameterSpace, check_doubled
-from mkbo_plugins.table import Task, read_table
+from mkbo_plugins.table import Task, check_rows, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FEWEST = 3
-"""Rows that a table needs."""
 
 _STAND_IN = "row number"
 """Name of a faultless parameter or target, for checks of one column by itself."""
@@ -76,9 +73,7 @@ def inspect_table(
     """
     settings: dict[str, Any] = {"task": task, "log_target": log_target}
     present = [str(name) for name in table.columns]
-    findings = _found(None, lambda: check_doubled(present, present))
-    if not findings and len(table) < FEWEST:
-        findings = [Finding(Severity.ERROR, None, f"a table needs at least {FEWEST} rows, got {len(table)}; add rows")]
+    findings = _found(None, lambda: check_doubled(present, present)) or _found(None, lambda: check_rows(len(table)))
     if findings:
         return findings
     others = [name for name in present if name not in {target, groups, *ignore}]
@@ -131,9 +126,10 @@ def _parameter(
 
 def _of_column(name: str, check: Callable[[Any], object]) -> list[Finding]:
     """Return faults of a column, also those that hide behind missing values."""
-    faults = [f for f in _found(name, lambda: check("error")) if f.severity is Severity.ERROR]
+    found = _found(name, lambda: check("error"))
+    faults = [f for f in found if f.severity is Severity.ERROR]
     if not faults:
-        return _found(name, lambda: check("error"))
+        return found
     further = [f for f in _found(name, lambda: check("drop")) if f.severity is Severity.ERROR]
     return list(dict.fromkeys(faults + further))
 

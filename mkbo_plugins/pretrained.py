@@ -342,7 +342,7 @@ class PretrainedCovariance:
         if len(values) < FEWEST or np.ptp(values) == 0:
             raise TableError(f"a verdict needs at least {FEWEST} values that are not all equal, got {len(values)}")
         frame, unit = (np.asarray(self.space.to_coordinates(raw, name)) for name in (self.frame, "unit"))
-        return judge(self.fixed, Points(frame, unit), (values - values.mean()) / values.std(ddof=1))
+        return judge(self.fixed, Points(frame, unit), values)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the covariance to a file, atomically: an existing file is replaced as a whole or not at all.

@@ -80,6 +80,12 @@ class TrainingTable:
         )
 
 
+def check_rows(count: int) -> None:
+    """Raise a `TableError` if a table has too few rows to hold one out."""
+    if count < 3:
+        raise TableError(f"a table needs at least 3 rows, got {count}; add rows")
+
+
 def read_table(
     table: Any,
     target: str | None,
@@ -108,8 +114,7 @@ def read_table(
     weight_values = _per_row(sample_weight, "sample_weight", frame)
     keep = _present_rows(frame, [*space.names, target], missing)
     frame = frame.iloc[keep]
-    if len(frame) < 3:
-        raise TableError(f"a table needs at least 3 rows, got {len(frame)}; add rows")
+    check_rows(len(frame))
     X = space.to_raw(frame, row_numbers=keep.tolist())
     classes = None
     if task == "classification":

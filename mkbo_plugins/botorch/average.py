@@ -13,6 +13,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from mkbo_plugins.botorch.models import pretrained_gp
+from mkbo_plugins.core.process import held_out_log_density
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.pretrained import PretrainedCovariance
 
@@ -109,18 +110,18 @@ def pretrained_average(
         model = pretrained_gp(cov, train_X, train_Y, form=form, **kwargs)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         members.append(model)
-    return AverageGP(members, torch.softmax(torch.stack([_leave_one_out(member) for member in members]), dim=0))
+    scores = torch.tensor([_leave_one_out(member) for member in members], dtype=train_Y.dtype)
+    return AverageGP(members, torch.softmax(scores, dim=0))
 
 
-def _leave_one_out(model: SingleTaskGP) -> Tensor:
+def _leave_one_out(model: SingleTaskGP) -> float:
     """Return the summed log density of each training outcome given the others."""
     with torch.no_grad():
         model.train()
         prior = model.likelihood(model(*model.train_inputs))
-        precision = torch.linalg.inv(prior.covariance_matrix)
-        dual = precision @ (model.train_targets - prior.mean)
-        diagonal = precision.diagonal()
-        return (diagonal.log() - torch.log(torch.tensor(2 * torch.pi)) - dual**2 / diagonal).sum() / 2
+        inverse = torch.linalg.inv(prior.covariance_matrix)
+        dual = inverse @ (model.train_targets - prior.mean)
+    return held_out_log_density(inverse.cpu().numpy(), dual.cpu().numpy())
 
 
 def _slots(weights: Tensor) -> list[int]:

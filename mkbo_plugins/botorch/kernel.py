@@ -137,8 +137,7 @@ class PretrainedKernel(Kernel):
         if self.stock is not None:
             s1, s2 = self._stock_inputs(x1), self._stock_inputs(x2)
             stock = self.stock(s1, s2, diag=True) if diag else self.stock(s1, s2).to_dense()
-        covariance = self.form.combine(parts, stock, scales)
-        return covariance if stock is None or self.form.uses_stock else covariance * stock
+        return self.form.covariance(parts, stock, scales)
 
     def _as_constant(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Return second inputs once, and without a graph, where they are copies of the training inputs.

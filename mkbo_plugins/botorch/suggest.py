@@ -37,9 +37,6 @@ SMOOTHING = 1e-6
 VERDICT_FROM = 10
 """Outcomes from which on it is said whether the table helps: fewer often point the wrong way."""
 
-_FIRST = 1e6
-"""Merit of points already tried, by which a design takes them before any other."""
-
 
 class Reason(StrEnum):
     """Why an experiment was chosen."""
@@ -199,8 +196,7 @@ class _Table:
         if len(trials.y) < VERDICT_FROM or np.ptp(trials.y) == 0:
             return None
         unit = np.asarray(self.frame.target_space.to_coordinates(trials.X, "unit"))
-        z = (trials.y - trials.y.mean()) / trials.y.std(ddof=1)
-        return judge(self.cov.fixed, Points(self.coordinates(trials.X), unit), z)
+        return judge(self.cov.fixed, Points(self.coordinates(trials.X), unit), trials.y)
 
 
 def _first(
@@ -209,10 +205,8 @@ def _first(
     """Yield points far from one another and from those tried, good ones first where the table's direction is known."""
     indices, raw = pool.untried(trials.tried, n)
     sign = {"same": 1.0, "opposite": -1.0, "unknown": 0.0}[direction]
-    merit = np.concatenate([np.full(len(trials.tried), _FIRST), sign * table.standardised(raw)])
-    everything = table.coordinates(np.concatenate([trials.tried, raw]))
-    picked = upper_confidence_design(merit, table.cov.kernel, everything, len(trials.tried) + n)
-    for i in picked[len(trials.tried) :] - len(trials.tried):
+    merit, tried = sign * table.standardised(raw), table.coordinates(trials.tried)
+    for i in upper_confidence_design(merit, table.cov.kernel, table.coordinates(raw), n, present=tried):
         point = raw[i : i + 1]
         purpose = "far from other points" if direction == "unknown" else "far from other points and good by the table"
         yield Suggestion(

@@ -117,20 +117,20 @@ class FormModel:
     def value(self, pairs: Pairs, theta: np.ndarray) -> np.ndarray:
         """Return the covariance, (n, n'), or (n,) row by row."""
         scales, length_scale = self._unpack(theta)
-        return self._combine(pairs.parts, pairs.stock(length_scale) if self.stock_dims else None, scales)
+        return self.form.covariance(pairs.parts, pairs.stock(length_scale) if self.stock_dims else None, scales)
 
     def gradient(self, pairs: Pairs, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the covariance (n, n') and its derivatives in the hyperparameters' logarithms, (n, n', p)."""
         scales, length_scale = self._unpack(theta)
         stock = pairs.stock(length_scale) if self.stock_dims else None
         columns = [
-            self._combine(pairs.parts, stock, {**scales, name: scales[name] * (1 + 1j * STEP)}).imag / STEP
+            self.form.covariance(pairs.parts, stock, {**scales, name: scales[name] * (1 + 1j * STEP)}).imag / STEP
             for name in scales
         ]
-        value = self._combine(pairs.parts, stock, scales)
+        value = self.form.covariance(pairs.parts, stock, scales)
         slopes = [np.stack(columns, axis=-1)] if columns else []
         if stock is not None:
-            of_log_stock = self._combine(pairs.parts, stock * (1 + 1j * STEP), scales).imag / STEP
+            of_log_stock = self.form.covariance(pairs.parts, stock * (1 + 1j * STEP), scales).imag / STEP
             slopes.append(of_log_stock[..., None] * pairs.squared_differences / length_scale**2)
         return value, np.concatenate(slopes, axis=-1)
 
@@ -159,7 +159,7 @@ class FormModel:
         stock = pairs.stock(length_scale) if self.stock_dims else None
         of_frame, of_stock = np.zeros_like(x.frame), np.zeros_like(x.stock)
         for name, part in pairs.parts.items():
-            slope = self._combine({**pairs.parts, name: part + 1j * STEP}, stock, scales).imag / STEP
+            slope = self.form.covariance({**pairs.parts, name: part + 1j * STEP}, stock, scales).imag / STEP
             of_x, of_y = self.fixed.pull_part(
                 name,
                 x.frame,
@@ -172,7 +172,7 @@ class FormModel:
             of_frame = of_frame + of_x + (of_y if y is None else 0.0)
         if stock is None or y is None:  # a stock covariance is constant along its diagonal
             return of_frame, of_stock
-        slope = upstream * self._combine(pairs.parts, stock * (1 + 1j * STEP), scales).imag / STEP
+        slope = upstream * self.form.covariance(pairs.parts, stock * (1 + 1j * STEP), scales).imag / STEP
         if pairs.elementwise:
             return of_frame, slope[:, None] * (pairs.right - pairs.left) / length_scale**2
         return of_frame, (slope @ pairs.right - slope.sum(axis=1)[:, None] * pairs.left) / length_scale**2
@@ -181,9 +181,3 @@ class FormModel:
         names = self.form.hyperparameters
         values = np.exp(theta)
         return dict(zip(names, values[: len(names)], strict=True)), values[len(names) :]
-
-    def _combine(
-        self, parts: Mapping[str, np.ndarray], stock: np.ndarray | None, scales: Mapping[str, Any]
-    ) -> np.ndarray:
-        covariance = self.form.combine(parts, stock, scales)
-        return covariance if stock is None or self.form.uses_stock else covariance * stock

@@ -67,6 +67,14 @@ class Form:
     uses_stock: bool
     combine: Callable[[Mapping[str, Array], Array, Mapping[str, Array]], Array]
 
+    def covariance(self, parts: Mapping[str, Array], stock: Array | None, scales: Mapping[str, Array]) -> Array:
+        """Return what `combine` does, times the stock covariance where there is one that the form does not use.
+
+        So parameters that the table lacks count in every form.
+        """
+        value = self.combine(parts, stock, scales)
+        return value if stock is None or self.uses_stock else value * stock
+
 
 def of_table(name: str, index: int, tables: int) -> str:
     """Return what a part or scale of one of several tables is called; with a single table, its plain name."""

@@ -8,6 +8,22 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 
+def held_out_log_density(inverse: np.ndarray, dual: np.ndarray) -> float:
+    """Return the summed log density of each value given the others, hyperparameters kept.
+
+    Source: Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, equations 5.10 to 5.12.
+
+    Parameters
+    ----------
+    inverse
+        Inverse of the covariance of the values, noise included, (n, n).
+    dual
+        The inverse times the values minus their mean, (n,).
+    """
+    precision = np.diag(inverse)
+    return float(np.sum(np.log(precision) - np.log(2 * np.pi) - dual**2 / precision) / 2)
+
+
 @dataclass(frozen=True, eq=False)
 class Process:
     """A Gaussian process conditioned on data, its mean being the most likely constant.

@@ -63,15 +63,16 @@ def fitted_log_marginal(fixed: FixedCovariance, form: str, points: Points, z: np
     return log_marginal(density, density.maximise([density.usual_start]))
 
 
-def judge(fixed: FixedCovariance, points: Points, z: np.ndarray) -> Verdict:
-    """Return whether the table helps a target with standardised values z (n,) at points.
+def judge(fixed: FixedCovariance, points: Points, y: np.ndarray) -> Verdict:
+    """Return whether the table helps a target with values y (n,), not all equal, at points.
 
     The ratio tells how likely the values are, not how many trials the table saves. The two can differ: in campaigns on
     a function that was the table's, moved by a fifth of its range, the values spoke against the table after 15 trials
     while it still led to lower regret.
     """
+    z = (y - y.mean()) / y.std(ddof=1)
     stock = fitted_log_marginal(fixed, "stock", points, z)
     informed = [fitted_log_marginal(fixed, form, points, z) for form in FORMS]
     log_ratio = float(np.logaddexp.reduce(informed)) - math.log(len(FORMS)) - stock
     answer = Answer.YES if log_ratio > STRONG else Answer.NO if log_ratio < -STRONG else Answer.UNSURE
-    return Verdict(answer, log_ratio, len(z))
+    return Verdict(answer, log_ratio, len(y))

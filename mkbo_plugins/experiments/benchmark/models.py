@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mkbo_plugins.core.process import held_out_log_density
 from mkbo_plugins.experiments.benchmark import baselines
 from mkbo_plugins.experiments.benchmark.lookup import Fit, Lookup
 
@@ -38,8 +39,7 @@ def log_marginal(fit: Fit) -> float:
 def leave_one_out(fit: Fit) -> float:
     """Return the summed log density of each value given the others, hyperparameters kept."""
     process = fit.posterior.process
-    inverse = np.diag(process.inverse)
-    return float(np.sum(np.log(inverse) - np.log(2 * np.pi) - process.dual**2 / inverse) / 2)
+    return held_out_log_density(process.inverse, process.dual)
 
 
 class Member(NamedTuple):
