@@ -32,7 +32,21 @@ def execute(path: Path, folder: Path) -> nbformat.NotebookNode:
     NotebookClient(
         made, timeout=LONGEST, kernel_name="python3", resources={"metadata": {"path": str(folder)}}, record_timing=False
     ).execute()
+    _join_streams(made)
     return made
+
+
+def _join_streams(made: nbformat.NotebookNode) -> None:
+    """Join what a cell printed piece by piece: how it was cut depends on timing."""
+    for cell in made.cells:
+        joined: list[nbformat.NotebookNode] = []
+        for output in cell.get("outputs", []):
+            if joined and output.output_type == joined[-1].output_type == "stream" and output.name == joined[-1].name:
+                joined[-1]["text"] += output.text
+            else:
+                joined.append(output)
+        if "outputs" in cell:
+            cell["outputs"] = joined
 
 
 def main(names: list[str]) -> None:

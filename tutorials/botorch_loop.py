@@ -1,3 +1,13 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
 # %% [markdown]
 # # A BoTorch loop with knowledge of an older device
 #
@@ -6,6 +16,7 @@
 # BoTorch loop.
 
 # %%
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
@@ -16,6 +27,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.botorch import pretrained_gp
+from mkbo_plugins.plots import convergence
 
 # %% [markdown]
 # ## The old records
@@ -37,7 +49,7 @@ records["thickness_um"] = old_device(records["current_A"], records["time_s"]) + 
 records.head()
 
 # %%
-cov = pretrain(records, target="thickness_um", space=space, trainer="gp")
+cov = pretrain(records, target="thickness_um", space=space, trainer="gp", progress=False)
 print(f"held-out predictions explain {cov.record.explained:.0%} of the variance")
 
 # %% [markdown]
@@ -74,11 +86,14 @@ def campaign(form: str, seed: int, trials: int = 6) -> list[float]:
 
 # %% [markdown]
 # `form="stock"` turns the covariance off, so the loops differ in nothing else. One campaign says little: which model
-# is ahead depends on where it starts. So we run three pairs, each from its own starting points, and look at the mean.
+# is ahead depends on where it starts. So we run six pairs, each from its own starting points, and look at the mean; the
+# band is its 95 % interval.
 
 # %%
-mean = {form: np.mean([campaign(form, seed) for seed in range(3)], axis=0) for form in ("stock", "transfer")}
-print(pd.DataFrame(mean).round(1).rename_axis("trial"))
+runs = {form: np.array([campaign(form, seed) for seed in range(6)]) for form in ("stock", "transfer")}
+figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
+convergence(runs, "best hardness so far", ax=ax)
+print(pd.DataFrame({form: values.mean(axis=0) for form, values in runs.items()}).round(1).rename_axis("trial"))
 
 # %% [markdown]
 # The table can do most before there is any data: it proposes the first experiments itself. `"same"` says that a thick
