@@ -161,8 +161,8 @@ class CertifiedEvaluator:
 
     @cached_property
     def mixed(self) -> PairSum:
-        """The compensated pair sum, in double-double arithmetic where it falls short."""
-        form = self.compensated
+        """The pair sum in the least precision that each entry needs."""
+        form = self.pairs
         limit = PAIR_SHARE * self.tolerance
         return MixedPairSum(form.kernel, form.points, form.sign, form.log_abs, form.log_low, limit=limit)
 
@@ -173,12 +173,10 @@ class CertifiedEvaluator:
             monomials = features.monomials
             return (
                 f"{len(monomials):,} explicit features up to degree {monomials.degrees[-1]}, error at most "
-                f"{self.tolerance:g}; few or far points by {self.pairs.pairs:,} pairs of support vectors"
+                f"{self.tolerance:g}; few or far points by {self.pairs.describe()}"
             )
         kind = " in double-double arithmetic" if self.choice == "extended" else ""
-        return (
-            f"{self.pairs.pairs:,} pairs of support vectors{kind}, error kept below {self.tolerance:g} where possible"
-        )
+        return f"{self.pairs.describe()}{kind}, error kept below {self.tolerance:g} where possible"
 
     def _candidates(self, X: Array, Y: Array) -> Iterator[SumForm]:
         """Yield the ways to try, the cheapest first, made only when their turn comes."""
@@ -205,16 +203,16 @@ class CertifiedEvaluator:
             return
         fewer, more = sorted((math.prod(X.shape[:-1]), math.prod(Y.shape[:-1])))
         entries = math.prod(X.shape[:-1]) * Y.shape[-2]
-        of_pairs = self.pairs.pairs * (entries + 3 * fewer)
-        costs: dict[str, float] = {}
-        if features is None or self._pairs_hold:
-            costs["pairs"] = of_pairs
+        of_pairs = self.pairs.terms * (entries + 3 * fewer)
+        costs = {"pairs": of_pairs}
         if self.base.exponent_rate is not None:
             costs["compensated"] = COMPENSATED_COST * of_pairs
             costs["mixed"] = EXTENDED_COST * of_pairs
         if features is not None:
             costs["features"] = features.cost(fewer, more, entries)
         for name in sorted(costs, key=costs.__getitem__):
+            if name == "pairs" and features is not None and not self._pairs_hold:
+                continue
             if name != "features":
                 yield getattr(self, name)
             elif features is not None and radius is not None:
@@ -232,8 +230,9 @@ class CertifiedEvaluator:
     def _build(self, radius: float) -> FeatureSum | None:
         if not self.tables:
             return None
-        pairs = math.prod(len(table.alpha) for table in self.tables) ** 2 / 2
-        limit = int(min(MAX_MONOMIALS, 2 * pairs / PRODUCT_COST)) if self.choice == "auto" else MAX_MONOMIALS
+        limit = MAX_MONOMIALS
+        if self.choice == "auto":
+            limit = int(min(limit, 2 * self.pairs.terms / PRODUCT_COST))
         tolerance = 0.0 if self.base.exponent_rate is None else self.tolerance
         found = truncate(self.base, self._scaled_tables, radius, tolerance, limit)
         if found is None:

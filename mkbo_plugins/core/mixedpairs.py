@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.features import EPS
-from mkbo_plugins.core.pairsum import CompensatedPairSum, ExtendedPairSum
+from mkbo_plugins.core.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum
 from mkbo_plugins.core.prepared import Prepared
 
 SMALLEST = 1e-100
@@ -21,14 +21,15 @@ _Entries: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True, eq=False)
 class MixedPrepared(Prepared):
-    """Points with the relative errors (..., n) that the compensated sum alone would have there."""
+    """Points with the relative errors (..., n) that the plain and the compensated sum alone would have there."""
 
-    coarse: Array = None
+    plain: Array = None
+    compensated: Array = None
 
 
 @dataclass(frozen=True, eq=False)
-class MixedPairSum(CompensatedPairSum):
-    """The compensated pair sum, with double-double arithmetic for the entries whose error would exceed a limit.
+class MixedPairSum(PairSum):
+    """The plain pair sum, compensated or in double-double arithmetic for entries whose error would exceed a limit.
 
     An entry's relative error is the root of the product of those of its points, so that few entries need it where only
     few points cancel badly.
@@ -47,49 +48,70 @@ class MixedPairSum(CompensatedPairSum):
     def prepare(self, X: Array) -> MixedPrepared:
         """Return points (..., n, d) with their diagonal."""
         xp = array_namespace(X)
-        P = super().prepare(X)
-        ones = xp.ones_like(P.diagonal)
-        coarse = xp.minimum(P.error / xp.maximum(P.diagonal, SMALLEST * ones), ones / SMALLEST)
-        diagonal, error = (xp.asarray(part, copy=True) for part in (P.diagonal, P.error))
-        wanting = coarse > self.limit
+        P, finer = super().prepare(X), self.compensated.prepare(X)
+        plain, compensated = _relative_error(P), _relative_error(finer)
+        diagonal, error = (
+            xp.where(plain > self.limit, better, found)
+            for found, better in ((P.diagonal, finer.diagonal), (P.error, finer.error))
+        )
+        wanting = compensated > self.limit
         if bool(xp.any(wanting)):
-            fine = self.extended.prepare(X[wanting])
-            diagonal[wanting], error[wanting] = fine.diagonal, fine.error
+            finest = self.extended.prepare(X[wanting])
+            diagonal[wanting], error[wanting] = finest.diagonal, finest.error
         # What holds for entries, whose other point may be a worse one.
         error = xp.maximum(error, (1 - 4 * EPS) * self.limit * xp.abs(diagonal))
-        return MixedPrepared(X, P.half_log_scale, diagonal, error, P.truncation, None, coarse)
+        return MixedPrepared(X, P.half_log_scale, diagonal, error, P.truncation, None, plain, compensated)
 
     def between(self, P: Prepared, Q: Prepared) -> Array:
         """Return the mantissas of ``S(x_i * y_j)``, (..., n, n')."""
-        product = self._coarse(P)[..., :, None] * self._coarse(Q)[..., None, :]
-        n, m = product.shape[-2:]
+        xp = array_namespace(P.points)
+        poor, poorer = (of_x[..., :, None] * of_y[..., None, :] > self.limit**2 for of_x, of_y in _errors(P, Q))
+        n, m = poor.shape[-2:]
 
         def entries(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return flat // m, flat // (n * m) * m + flat % m
 
-        return self._mended(super().between(P, Q), P, Q, product, entries)
+        found = super().between(P, Q)
+        if P is not Q or P.points.ndim > 2:
+            return self._mended(found, P, Q, poor, poorer, entries)
+        upper = xp.triu(self._mended(found, P, Q, xp.triu(poor), xp.triu(poorer), entries))
+        return upper + xp.matrix_transpose(xp.triu(upper, k=1))
 
     def rowwise(self, P: Prepared, Q: Prepared) -> Array:
         """Return the mantissas of ``S(x_i * y_i)``, (..., n)."""
-        return self._mended(super().rowwise(P, Q), P, Q, self._coarse(P) * self._coarse(Q), lambda flat: (flat, flat))
+        poor, poorer = (of_x * of_y > self.limit**2 for of_x, of_y in _errors(P, Q))
+        return self._mended(super().rowwise(P, Q), P, Q, poor, poorer, lambda flat: (flat, flat))
 
-    def _mended(self, found: Array, P: Prepared, Q: Prepared, product: Array, entries: _Entries) -> Array:
-        """Return values with those computed again whose product of relative errors is too large."""
+    def _mended(self, found: Array, P: Prepared, Q: Prepared, poor: Array, poorer: Array, entries: _Entries) -> Array:
+        """Return values with those computed again for which the plain or even the compensated sum is too poor."""
         xp = array_namespace(found)
-        wanting = xp.reshape(product > self.limit**2, (-1,))
-        if not bool(xp.any(wanting)):
-            return found
         flat = xp.asarray(xp.reshape(found, (-1,)), copy=True)
-        flat[wanting] = self.extended.entries(P, Q, *entries(np.flatnonzero(np.asarray(wanting))))
+        for form, wanting in ((self.compensated, poor & ~poorer), (self.extended, poorer)):
+            index = np.flatnonzero(np.asarray(wanting))
+            if index.size:
+                flat[index] = form.entries(P, Q, *entries(index))
         return xp.reshape(flat, found.shape)
 
-    @staticmethod
-    def _coarse(P: Prepared) -> Array:
-        """Return the relative errors (..., n) that the compensated sum alone has at points made ready."""
-        assert isinstance(P, MixedPrepared)
-        return P.coarse
+    @cached_property
+    def compensated(self) -> CompensatedPairSum:
+        """The sum with exponents beyond double precision."""
+        return CompensatedPairSum(self.kernel, self.points, self.sign, self.log_abs, self.log_low)
 
     @cached_property
     def extended(self) -> ExtendedPairSum:
         """The sum in double-double arithmetic."""
         return ExtendedPairSum(self.kernel, self.points, self.sign, self.log_abs, self.log_low)
+
+
+def _relative_error(P: Prepared) -> Array:
+    """Return errors (..., n) relative to the diagonal, finite ones."""
+    xp = array_namespace(P.diagonal)
+    ones = xp.ones_like(P.diagonal)
+    return xp.minimum(P.error / xp.maximum(P.diagonal, SMALLEST * ones), ones / SMALLEST)
+
+
+def _errors(P: Prepared, Q: Prepared) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Return the relative errors at both points of the plain sum, and of the compensated one."""
+    assert isinstance(P, MixedPrepared)
+    assert isinstance(Q, MixedPrepared)
+    return (P.plain, Q.plain), (P.compensated, Q.compensated)

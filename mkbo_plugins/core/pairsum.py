@@ -1,9 +1,10 @@
 """The pair sum of a re-weighted kernel, in log-scaled blocks of bounded memory.
 
 ``S(x * y) = sum_ij c_i c_j h(<<z_i, z_j, x, y>>)`` over the weighted points (c_i, z_i). Every unordered pair of points
-is evaluated once. For exponential series each argument has a scale of its own, ``h_x = max_i (log |c_i| +
-<<z_i, z_i, x, x>> / (2 sigma))``: no term of ``S(x * y) exp(-h_x - h_y)`` exceeds 2 and the largest of the
-diagonal's is at least 1, so that neither far points nor small length scales overflow or vanish.
+is evaluated once, and pairs of equal products are one term. For exponential series each argument has a scale of its
+own, ``h_x = max_i (log |c_i| + <<z_i, z_i, x, x>> / (2 sigma))``: no pair's part of ``S(x * y) exp(-h_x - h_y)``
+exceeds 2 and the largest of the diagonal's is at least 1, so that neither far points nor small length scales overflow
+or vanish. Where exponents are large, terms that vanish on these scales are left out.
 
 Errors are estimated with rounding errors of different terms taken as independent (Higham and Mary, "A new approach to
 probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019), with a margin.
@@ -22,6 +23,7 @@ from mkbo_plugins.core import doubledouble as dd
 from mkbo_plugins.core.arrays import Array, constant, runs
 from mkbo_plugins.core.features import EPS, extended_log_damping, extended_products
 from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.pairterms import PairTerms, concatenate, merge, that_count
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.prepared import MAX_ENTRIES, Prepared, ScaledSum
 from mkbo_plugins.core.threads import in_threads
@@ -34,6 +36,13 @@ SCALE_STEPS = 1 << 10
 
 BLOCK_PAIRS = 1 << 11
 """Pairs of one block."""
+
+SUMMED_AT_ONCE = 1 << 8
+"""Terms that are added up in one product."""
+
+WIDE_EXPONENT, WIDE_BLOCK_PAIRS = 100.0, 1 << 14
+"""Largest exponent of one coordinate in the frame from which on most terms vanish at most points, and pairs of one
+block then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +76,17 @@ class PairSum:
     def pairs(self) -> int:
         """Number of unordered pairs."""
         return self.points.shape[0] * (self.points.shape[0] + 1) // 2
+
+    @property
+    def terms(self) -> int:
+        """Number of terms, at most that of pairs."""
+        return self.pairs if self._merged is None else len(self._merged.sign)
+
+    def describe(self) -> str:
+        """Return in words what is summed."""
+        distinct = "" if self.terms == self.pairs else f", {self.terms:,} of them distinct"
+        local = "" if self._widest is None else ", at each point those that do not vanish there"
+        return f"{self.pairs:,} pairs of support vectors{distinct}{local}"
 
     def prepare(self, X: Array) -> Prepared:
         """Return points (..., n, d) with their diagonal."""
@@ -114,7 +134,7 @@ class PairSum:
             return xp.sum(slope * Q.points[..., None, :, :], axis=-2), of_y
 
         largest = MAX_ENTRIES // 4 // max(1, size)
-        of_x, of_y = zip(*in_threads(pulled, n, largest, n * size * self.pairs, P.points), strict=True)
+        of_x, of_y = zip(*in_threads(pulled, n, largest, n * size * self.terms, P.points), strict=True)
         return xp.concat(of_x, axis=-2), sum(of_y) if second else None
 
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
@@ -157,7 +177,7 @@ class PairSum:
             )
 
         largest = MAX_ENTRIES // 8 // max(1, d)
-        found = in_threads(summed, rows.size, largest, rows.size * self.pairs, left)
+        found = in_threads(summed, rows.size, largest, rows.size * self.terms, left)
         return found[0] if len(found) == 1 else xp.concat(found)
 
     def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
@@ -166,8 +186,8 @@ class PairSum:
         arguments = self._arguments(left * right, half_left + half_right)
         total = xp.zeros_like(half_left)
         for pairs, sign in self._blocks(left):
-            for rows in self._rows(left):
-                total[rows] += xp.matmul(self._terms(arguments[rows, :], pairs), sign)
+            for rows, kept in self._meetings(arguments, pairs):
+                total[rows] += _signed_sum(self._terms(arguments[rows, :], pairs[kept, :]), sign[kept])
         return total
 
     def _arguments(self, U: Array, scale: Array) -> Array:
@@ -191,18 +211,38 @@ class PairSum:
         arguments = self._arguments(flat, scale)
         total = xp.zeros_like(flat)
         for pairs, sign in self._blocks(flat):
-            for rows in self._rows(flat):
+            for rows, kept in self._meetings(arguments, pairs):
+                some = pairs[kept, :]
                 if self.kernel.exponent_rate is None:
-                    inner = xp.matmul(flat[rows, :], xp.matrix_transpose(pairs[:, :-2]))
-                    slope = self.kernel.derivative(inner) * xp.exp(pairs[:, -2])
+                    inner = xp.matmul(flat[rows, :], xp.matrix_transpose(some[:, :-2]))
+                    slope = self.kernel.derivative(inner) * xp.exp(some[:, -2])
                 else:
-                    slope = self._terms(arguments[rows, :], pairs)
-                total[rows, :] += xp.matmul(slope * sign, pairs[:, :-2])
+                    slope = self._terms(arguments[rows, :], some)
+                total[rows, :] += xp.matmul(slope * sign[kept], some[:, :-2])
         return xp.reshape(total, U.shape)
 
-    def _rows(self, U: Array) -> Iterator[slice]:
-        """Yield runs of points that fill a block with the pairs of one."""
-        return runs(U.shape[0], BLOCK_ENTRIES // min(self.pairs, BLOCK_PAIRS))
+    def _meetings(self, arguments: Array, pairs: Array) -> Iterator[tuple[Any, Any]]:
+        """Yield indices of points and of the pairs of a block that count for them, of few entries together."""
+        if self._widest is None:
+            for rows in runs(arguments.shape[0], BLOCK_ENTRIES // min(self.terms, BLOCK_PAIRS)):
+                yield rows, slice(None)
+        else:
+            least = math.log(self._left_out / self.terms)
+            yield from that_count(arguments, pairs, self._widest, least)
+
+    @cached_property
+    def _widest(self) -> int | None:
+        """Coordinate of so large exponents that most terms vanish at most points, None where there is none."""
+        if self.kernel.exponent_rate is None:
+            return None
+        exponents = self.kernel.exponent_rate * np.asarray(self.kernel.weighted(self.points)) * self.points
+        reach = exponents.max(axis=0)
+        return int(reach.argmax()) if reach.max() > WIDE_EXPONENT else None
+
+    @property
+    def _left_out(self) -> float:
+        """Largest sum of the terms that are left out where they vanish, on the scales of both points."""
+        return EPS / 128
 
     @property
     def _unit(self) -> float:
@@ -224,14 +264,16 @@ class PairSum:
         arguments = self._arguments(U, scale)
         for pairs, _ in self._blocks(U):
             sizes = xp.concat([xp.abs(pairs[:, :-2]), pairs[:, -2:]], axis=1)
-            for rows in self._rows(U):
-                terms = self._terms(arguments[rows, :], sizes)
-                exponents = xp.matmul(arguments[rows, :-2], xp.matrix_transpose(sizes[:, :-2])) + scale[rows, None]
+            for rows, kept in self._meetings(arguments, sizes):
+                some = sizes[kept, :]
+                terms = self._terms(arguments[rows, :], some)
+                exponents = xp.matmul(arguments[rows, :-2], xp.matrix_transpose(some[:, :-2])) + scale[rows, None]
                 terms = terms * self._relative_error(exponents)
                 # Series other than exponentials have no scale, so that squares might overflow.
                 squares[rows] += xp.sum(terms if self.kernel.exponent_rate is None else terms * terms, axis=1)
                 reach[rows] = xp.maximum(reach[rows], xp.max(exponents, axis=1))
         root = squares if self.kernel.exponent_rate is None else xp.sqrt(squares)
+        root = root if self._widest is None else root + self._left_out
         # Rounding of the argument is common to all terms and acts like a step of it.
         return root + 4 * EPS * (1 + reach) * xp.abs(mantissa)
 
@@ -250,15 +292,30 @@ class PairSum:
 
     @cached_property
     def _stored(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
-        return list(self._generate()) if self.pairs * (self.points.shape[1] + 3) <= MAX_ENTRIES else None
+        return None if self._merged is None else list(self._generate())
 
     def _generate(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for products, coefficient, sign in self._extended_pairs():
             # Rounded once each, so that rounding errors of different pairs are independent.
             yield np.column_stack([products.hi, coefficient.hi, np.ones(len(sign))]), sign
 
-    def _extended_pairs(self) -> Iterator[tuple[dd.DoubleDouble, dd.DoubleDouble, np.ndarray]]:
-        """Yield weighted products over sigma (p, d), log coefficients (p,) and signs (p,) of pairs."""
+    def _extended_pairs(self) -> Iterator[PairTerms]:
+        """Yield the terms, a block of them at a time."""
+        if self._merged is None:
+            yield from self._unmerged()
+        else:
+            step = BLOCK_PAIRS if self._widest is None else WIDE_BLOCK_PAIRS
+            yield from (self._merged.select(run) for run in runs(self.terms, step))
+
+    @cached_property
+    def _merged(self) -> PairTerms | None:
+        """All terms where they are few enough to be kept, those of equal products as one."""
+        if self.pairs * (self.points.shape[1] + 3) > MAX_ENTRIES:
+            return None
+        return merge(concatenate(list(self._unmerged())))
+
+    def _unmerged(self) -> Iterator[PairTerms]:
+        """Yield the terms of pairs, a block of them at a time."""
         log_two = dd.log(np.array([2.0]))
         for i, j in self._pair_indices():
             products = extended_products(self.kernel, self.points[i], self.points[j])
@@ -266,7 +323,7 @@ class PairSum:
             coefficient = dd.add(coefficient, dd.from_double(np.full(len(i), -2 * self._unit)))
             twice = np.where(i == j, 0.0, 1.0)
             coefficient = dd.add(coefficient, dd.DoubleDouble(twice * log_two.hi, twice * log_two.lo))
-            yield products, coefficient, self.sign[i] * self.sign[j]
+            yield PairTerms(products, coefficient, self.sign[i] * self.sign[j])
 
     def _pair_indices(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield indices of the unordered pairs of points, a block of them at a time."""
@@ -295,6 +352,8 @@ class CompensatedPairSum(PairSum):
 
     def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
         xp = array_namespace(left)
+        if left.shape[0] == 0:
+            return xp.zeros_like(half_left)
         U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
         one, zero = xp.ones_like(left[:, :1]), xp.zeros_like(left[:, :1])
         hi = xp.concat([U.hi, one, scale.hi[:, None]], axis=1)
@@ -305,10 +364,11 @@ class CompensatedPairSum(PairSum):
             pairs = xp.concat([points.hi, coefficient.hi[:, None], of_one], axis=1)
             low = xp.concat([points.lo, coefficient.lo[:, None], 0 * of_one], axis=1)
             (lead, rest), (pair_lead, pair_rest) = _split(hi, lo, pairs, low)
-            for rows in self._rows(left):
+            for rows, kept in self._meetings(hi, pairs):
                 # Scales included, terms that count have exponents near 0, whose sum with the rest rounds to little.
-                exponent = xp.matmul(lead[rows, :], pair_lead) + xp.matmul(rest[rows, :], pair_rest)
-                total[rows] += xp.matmul(_exponential(exponent), sign)
+                exponent = xp.matmul(lead[rows, :], pair_lead[:, kept])
+                exponent += xp.matmul(rest[rows, :], pair_rest[:, kept])
+                total[rows] += _signed_sum(_exponential(exponent), sign[kept])
         return total
 
     def _relative_error(self, exponents: Array) -> Array:
@@ -334,17 +394,25 @@ class ExtendedPairSum(CompensatedPairSum):
         xp = array_namespace(left)
         U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
         total = dd.from_double(xp.zeros_like(half_left))
+        arguments = self._arguments(U.hi, -scale.hi)
         for points, coefficient, sign in self._extended_blocks(left):
-            for rows in self._rows(left):
-                exponent = dd.dot(dd.DoubleDouble(U.hi[rows, :], U.lo[rows, :]), points)
-                exponent = dd.add(exponent, dd.DoubleDouble(coefficient.hi[None, :], coefficient.lo[None, :]))
+            of_one = xp.ones_like(coefficient.hi[:, None])
+            pairs = xp.concat([points.hi, coefficient.hi[:, None], of_one], axis=1)
+            for rows, kept in self._meetings(arguments, pairs):
+                some = dd.DoubleDouble(points.hi[kept, :], points.lo[kept, :])
+                exponent = dd.dot(dd.DoubleDouble(U.hi[rows, :], U.lo[rows, :]), some)
+                exponent = dd.add(exponent, dd.DoubleDouble(coefficient.hi[None, kept], coefficient.lo[None, kept]))
                 exponent = dd.add(exponent, dd.DoubleDouble(scale.hi[rows, None], scale.lo[rows, None]))
-                summed = dd.sum_axis(dd.scale(dd.exp(exponent), sign), 1)
+                summed = dd.sum_axis(dd.scale(dd.exp(exponent), sign[kept]), 1)
                 total.hi[rows], total.lo[rows] = dd.add(dd.DoubleDouble(total.hi[rows], total.lo[rows]), summed)
         return total.hi
 
     def _relative_error(self, exponents: Array) -> Array:
         return (100 + exponents) * (1e-29 * math.sqrt(self.pairs))
+
+    @property
+    def _left_out(self) -> float:
+        return 1e-32
 
 
 def _split(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
@@ -390,3 +458,9 @@ def _exponential(exponent: Array) -> Array:
     """Return exp in place where the namespace can."""
     xp = array_namespace(exponent)
     return np.exp(exponent, out=exponent) if isinstance(exponent, np.ndarray) else xp.exp(exponent)
+
+
+def _signed_sum(terms: Array, sign: Array) -> Array:
+    """Return the sums of terms (m, p) with signs (p,), in runs so short that adding up rounds less than the terms."""
+    xp = array_namespace(terms)
+    return sum(xp.matmul(terms[:, run], sign[run]) for run in runs(sign.shape[0], SUMMED_AT_ONCE))

@@ -12,10 +12,20 @@ from mkbo_plugins.core import Exponential, SquaredExponential, TaylorSeries, eva
 from mkbo_plugins.core.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.features import monomial_exponents, monomial_weights
 from mkbo_plugins.core.monomials import Monomials
-from mkbo_plugins.core.pairsum import ExtendedPairSum, compose
+from mkbo_plugins.core.pairsum import ExtendedPairSum, PairSum, compose
 from mkbo_plugins.core.truncation import truncate
 from mkbo_plugins.errors import KernelError
-from tests.core.helpers import FAMILIES, dimensions, few, kernels, make_reweighted, make_table, numeric_gradient, seeds
+from tests.core.helpers import (
+    FAMILIES,
+    dimensions,
+    few,
+    kernels,
+    make_reweighted,
+    make_table,
+    numeric_gradient,
+    seeds,
+    smallest_eigenvalue,
+)
 
 
 def certified(kernel, **options):
@@ -233,3 +243,15 @@ def test_vanishing_points_do_not_count_as_errors():
     assert P.worst_error() < 1e-10
     assert prepared.VANISHING < 1e-200
     assert form.name == "features"
+
+
+def test_pairs_of_two_tables_are_not_summed_where_features_are_cheaper(monkeypatch):
+    def refuse(self, X):
+        raise AssertionError("a sum over 40^4 pairs")
+
+    kernel = SquaredExponential(sigma=2.0)
+    for seed in (0, 1):
+        kernel = reweight(kernel, *make_table(2, np.random.default_rng(seed), 40))
+    monkeypatch.setattr(PairSum, "prepare", refuse)
+    X = np.random.default_rng(2).uniform(-1, 1, (50, 2))
+    assert smallest_eigenvalue(np.asarray(kernel.gram(X))) > -1e-12 * np.trace(kernel.gram(X))

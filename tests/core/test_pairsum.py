@@ -178,6 +178,16 @@ def test_more_precise_sums_agree_within_their_errors(family, sigma, form):
     assert (Q.error <= P.error).all()
 
 
+def test_adding_up_many_terms_leaves_the_stated_error_its_margin():
+    rng = np.random.default_rng(12)
+    support, base = rng.uniform(-1, 1, (100, 4)), SquaredExponential(sigma=0.5)
+    y = np.sin(3 * support.sum(axis=1)) + 0.1 * rng.normal(size=100)
+    kernel = reweight(base, support, np.linalg.solve(base.gram(support) + 1e-2 * np.eye(100), y))
+    X = rng.choice([-1.0, 1.0], (60, 4)) * rng.uniform(0.9, 1, (60, 4))
+    P, exact = pairs_of(kernel, CompensatedPairSum).prepare(X), pairs_of(kernel, ExtendedPairSum).prepare(X)
+    assert (np.abs(P.diagonal - exact.diagonal) <= P.error / 2).all()
+
+
 def test_error_estimate_is_no_excuse():
     form = pairs_of(make_reweighted("squared_exponential", 2, np.random.default_rng(5)))
     total = form.pointwise(np.array([0.3, 0.2]))
