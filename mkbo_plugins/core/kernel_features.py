@@ -102,14 +102,27 @@ def free_base(kernel: object) -> FreeKernel:
     KernelError
         If it is none of these.
     """
-    inner = kernel.kernel if isinstance(kernel, NormalisedKernel) else kernel
-    base = inner.base if isinstance(inner, ReweightedKernel) else inner
-    if not isinstance(base, FreeKernel):
+    base = _free_base(kernel)
+    if base is None:
         raise KernelError(
             f"expected a free kernel, a re-weighted or a normalised one, or a SymmetrisedProduct, got "
             f"{type(kernel).__name__}; SymmetrisedProduct makes a 2q-kernel of any two-argument kernel"
         )
     return base
+
+
+def has_finite_features(kernel: object, d: int) -> bool:
+    """Return whether a kernel of `d` coordinates is built on a free one of finitely many monomials, up to the limit."""
+    base = _free_base(kernel)
+    if base is None or not math.isfinite(base.degree_limit):
+        return False
+    return math.comb(d + int(base.degree_limit), d) <= MAX_FEATURES
+
+
+def _free_base(kernel: object) -> FreeKernel | None:
+    inner = kernel.kernel if isinstance(kernel, NormalisedKernel) else kernel
+    base = inner.base if isinstance(inner, ReweightedKernel) else inner
+    return base if isinstance(base, FreeKernel) else None
 
 
 def _tau(kernel: FreeKernel | ReweightedKernel | NormalisedKernel, exponents: np.ndarray) -> np.ndarray:

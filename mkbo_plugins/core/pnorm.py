@@ -23,27 +23,26 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mkbo_plugins.core.kernel_features import KernelFeatures, kernel_features
+from mkbo_plugins.core.kernel_features import KernelFeatures, free_base, has_finite_features, kernel_features
 from mkbo_plugins.core.kernels import FreeKernel, Polynomial, positive
 from mkbo_plugins.core.normalisation import NormalisedKernel
-from mkbo_plugins.core.pnorm_dual import Dual, solve
+from mkbo_plugins.core.pnorm_dual import ACCEPTED_GAP, Dual, Solution, solve
 from mkbo_plugins.core.reweighting import ReweightedKernel, reweight
 from mkbo_plugins.core.symmetrised import SymmetrisedProduct
 from mkbo_plugins.errors import KernelError, MkboError, SolverWarning
-
-ACCEPTED_GAP = 1e-6
-"""Relative duality gap above which a fit is warned about."""
 
 
 class _Map(Protocol):
     """What a machine needs to know of the feature space of a kernel."""
 
-    separable: bool
+    @property
+    def separable(self) -> bool:
+        """Whether the norm is of order 2q in the features, rather than of order 2."""
 
     def training(self) -> np.ndarray:
         """Return features of the training points, (N, M)."""
 
-    def decide(self, X: np.ndarray, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
+    def decide(self, X: np.ndarray, solution: Solution) -> np.ndarray:
         """Return w'phi at points (n, d), (n,)."""
 
 
@@ -53,13 +52,13 @@ class _Explicit:
 
     features: KernelFeatures
     points: np.ndarray
-    separable = True
+    separable: bool
 
     def training(self) -> np.ndarray:
         return self.features(self.points)
 
-    def decide(self, X: np.ndarray, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
-        return self.features(X) @ w
+    def decide(self, X: np.ndarray, solution: Solution) -> np.ndarray:
+        return self.features(X) @ solution.weights
 
 
 @dataclass(frozen=True)
@@ -76,13 +75,26 @@ class _Implicit:
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         return vectors[:, kept] * np.sqrt(values[kept])
 
-    def decide(self, X: np.ndarray, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
-        used = alpha != 0
-        points, alpha = self.points[used], alpha[used]
+    def decide(self, X: np.ndarray, solution: Solution) -> np.ndarray:
+        used = solution.alpha != 0
+        points, alpha = self.points[used], solution.alpha[used]
         if not len(alpha):
             return np.zeros(len(X))
         form = alpha @ self.kernel.gram(points) @ alpha
         return form ** (self.q - 1) * (self.kernel.gram(X, points) @ alpha)
+
+
+def _feature_map(kernel: Any, X: np.ndarray, q: int) -> _Map:
+    """Return explicit features where there are finitely many or the norm needs them, else implicit ones."""
+    product = isinstance(kernel, SymmetrisedProduct)
+    if q > 1 and not product:
+        return _Explicit(kernel_features(kernel, X, q), X, separable=True)
+    two_argument = kernel.kernel if product else kernel
+    if has_finite_features(two_argument, X.shape[1]):
+        return _Explicit(kernel_features(two_argument, X, 1), X, separable=False)
+    if not product:
+        free_base(kernel)  # refuses any other kernel
+    return _Implicit(kernel, X, q)
 
 
 def _order(q: Any) -> int:
@@ -110,18 +122,16 @@ class _PNormMachine(BaseEstimator, ABC):
     def _fit(self, X: np.ndarray, target: np.ndarray) -> None:
         q = _order(self.q)
         kernel = Polynomial(degree=3) if self.kernel is None else self.kernel
-        implicit = q == 1 and isinstance(kernel, (FreeKernel, ReweightedKernel, NormalisedKernel))
-        if implicit or isinstance(kernel, SymmetrisedProduct):
-            self._map: _Map = _Implicit(kernel, X, q)
+        self._map = _feature_map(kernel, X, q)
+        features = self._map.training()
+        centre = features.mean(axis=0)
+        problem = self._dual(features - centre, target, self._map.separable)
+        self._solution = solve(problem)
+        if isinstance(self._map, _Explicit):
+            self.coef_, self.exponents_ = self._solution.weights, self._map.features.exponents
         else:
-            self._map = _Explicit(kernel_features(kernel, X, q), X)
-            self.exponents_ = self._map.features.exponents
-        problem = self._dual(self._map.training(), target, self._map.separable)
-        self._alpha = solve(problem)
-        self._weights = problem.weights(self._alpha)
-        if self._map.separable:
-            self.coef_ = self._weights
-        self.duality_gap_ = problem.gap(self._alpha)
+            self._solution = self._solution._replace(weights=problem.weights(self._solution.alpha))
+        self.duality_gap_ = problem.gap(self._solution)
         if self.duality_gap_ > ACCEPTED_GAP:
             warnings.warn(
                 f"the solver left a relative duality gap of {self.duality_gap_:.1e}, above {ACCEPTED_GAP:.0e}; try "
@@ -129,15 +139,16 @@ class _PNormMachine(BaseEstimator, ABC):
                 SolverWarning,
                 stacklevel=3,
             )
-        self.support_ = np.flatnonzero(self._alpha)
+        alpha, w = self._solution
+        self.support_ = np.flatnonzero(alpha)
         self.support_vectors_ = X[self.support_]
-        self.dual_coef_ = self._alpha[None, self.support_]
-        self.intercept_ = np.array([problem.bias(problem.features @ self._weights)])
+        self.dual_coef_ = alpha[None, self.support_]
+        self.intercept_ = np.array([problem.bias(problem.features @ w) - centre @ w])
 
     def _decide(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=float, reset=False)
-        return self._map.decide(X, self._alpha, self._weights) + self.intercept_[0]
+        return self._map.decide(X, self._solution) + self.intercept_[0]
 
     def reweighted_kernel(self) -> ReweightedKernel:
         """Return the kernel re-weighted by the support vectors and dual coefficients (Theorem 3).
@@ -177,7 +188,8 @@ class PNormSVR(RegressorMixin, _PNormMachine):
     dual_coef_, support_, support_vectors_, intercept_
         Dual coefficients (1, n_SV) of the support vectors, their indices, the support vectors, the bias (1,).
     coef_, exponents_
-        Weights w (M,) of the features ``phi_k`` and their exponents (M, d); for free kernels and q above 1.
+        Weights w (M,) of the features ``phi_k`` and their exponents (M, d); for free kernels, but those of infinite
+        degree at q=1. Of a symmetrised product of a free kernel of finite degree, those of K_2.
     duality_gap_
         Primal minus dual objective relative to the larger of both.
 

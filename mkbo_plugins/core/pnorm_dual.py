@@ -11,20 +11,31 @@ order 2q and ``w = ||s||^(2q-2) s`` in that of order 2.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from mkbo_plugins.errors import FitError
 
-POLISHED = 1e-13
-"""Relative duality gap at which refinement stops."""
+SOLVER_TOLERANCE = 1e-11
+"""Relative gap and residuals at which the interior point method stops, if it can reach them."""
 
-MAX_STEPS = 30
-"""Newton steps of the refinement."""
+ACCEPTED_GAP = 1e-6
+"""Relative duality gap up to which a solution, and the weights that its dual coefficients give, are accurate enough."""
 
-NEGLIGIBLE = 1e-7
-"""Dual coefficients below this share of the largest count as zero; an interior point method has no exact zeros."""
+REFINEMENTS = 4
+"""Steps of the refinement; each may end where one more coefficient reaches an end."""
+
+FAR, RESCALINGS = 1e-2, 8
+"""Share of C below which the largest coefficient asks for a smaller C, and how often this is done."""
+
+
+class Solution(NamedTuple):
+    """Dual coefficients (N,), and primal weights (M,)."""
+
+    alpha: np.ndarray
+    weights: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,8 @@ class Dual:
     Parameters
     ----------
     features
-        Phi, (N, M).
+        Phi, (N, M), best with columns of mean 0: coefficients sum to zero, so that a shift changes nothing but rounding
+        errors and the bias.
     target
         t, (N,).
     lower, upper
@@ -72,14 +84,24 @@ class Dual:
         penalty = self.penalty(self.features.T @ alpha)
         return float(self.target @ alpha - self.epsilon * np.abs(alpha).sum() - penalty)
 
-    def curvature(self, s: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return second derivatives of the penalty in some coefficients, (n, n) for a mask of n rows."""
-        features, q = self.features[rows], self.q
+    def sums(self, w: np.ndarray) -> np.ndarray:
+        """Return the s whose weights are w, (M,): the inverse of `weights` without alpha."""
+        power = 1 / (2 * self.q - 1)
         if self.separable:
-            return (features * ((2 * q - 1) * s ** (2 * q - 2))) @ features.T
-        square, along = float(s @ s), features @ s
-        rank_one = 2 * (q - 1) * square ** (q - 2) * np.outer(along, along) if square else 0.0
-        return square ** (q - 1) * features @ features.T + rank_one
+            return np.sign(w) * np.abs(w) ** power
+        size = float(np.linalg.norm(w))
+        return w * size ** (power - 1) if size else w
+
+    def scaled(self, w: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Return vectors, (M,) or (M, n), times the root of the curvature at the sums of w, up to a factor."""
+        if self.separable:
+            return (np.abs(self.sums(w)) ** (self.q - 1) * vectors.T).T
+        direction = w / (float(np.linalg.norm(w)) or 1.0)
+        return vectors + ((2 * self.q - 1) ** 0.5 - 1) * np.multiply.outer(direction, direction @ vectors)
+
+    def free(self, alpha: np.ndarray) -> np.ndarray:
+        """Return which coefficients are strictly between zero and their bounds, (N,)."""
+        return (alpha != 0) & (alpha > self.lower) & (alpha < self.upper)
 
     def margins(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the loss-free interval of the bias for each row, (N,), from values w'phi(x_i).
@@ -100,24 +122,39 @@ class Dual:
         ends = np.sort(np.concatenate([low, high]))
         return float(ends[len(low) - 1] + ends[len(low)]) / 2
 
-    def primal(self, alpha: np.ndarray) -> float:
-        """Return the primal objective of the weights and bias that belong to alpha."""
-        values = self.features @ self.weights(alpha)
+    def primal(self, w: np.ndarray) -> float:
+        """Return the primal objective of weights w with the best bias, to be minimised."""
+        values = self.features @ w
         bias = self.bias(values)
         low, high = self.margins(values)
         loss = np.maximum(low - bias, 0) + np.maximum(bias - high, 0)
         # ||w||^p = ||s||^(2q), and 1/p = (2q - 1) / (2q)
-        return (2 * self.q - 1) * self.penalty(self.features.T @ alpha) + self.C * float(loss.sum())
+        return (2 * self.q - 1) * self.penalty(self.sums(w)) + self.C * float(loss.sum())
 
-    def gap(self, alpha: np.ndarray) -> float:
-        """Return the duality gap relative to the larger objective, 0 where both are zero."""
-        primal, dual = self.primal(alpha), self.value(alpha)
+    def gap(self, solution: Solution) -> float:
+        """Return the duality gap relative to the larger objective, 0 where both are zero.
+
+        Any weights bound the optimum from above, any coefficients from below, whether or not they belong together.
+        """
+        primal, dual = self.primal(solution.weights), self.value(solution.alpha)
         size = max(abs(primal), abs(dual))
         return (primal - dual) / size if size else 0.0
 
+    def with_bound(self, C: float) -> "Dual":
+        """Return the problem with another price of the loss."""
+        return replace(self, C=C, lower=self.lower * (C / self.C), upper=self.upper * (C / self.C))
 
-def solve(problem: Dual) -> np.ndarray:
-    """Return the dual coefficients alpha, (N,), from an interior point method; negligible ones are exactly zero.
+    @property
+    def unit(self) -> float:
+        """Largest magnitude of the centred target, 1 for a constant one."""
+        return float(np.abs(self.target - self.target.mean()).max()) or 1.0
+
+
+def solve(problem: Dual) -> Solution:
+    """Return dual coefficients, exactly zero or at their bounds where the optimum is, and weights.
+
+    The weights are those that belong to the coefficients, or others where rounding errors in s spoil these, as they do
+    where features are large and nearly cancel.
 
     Raises
     ------
@@ -126,76 +163,108 @@ def solve(problem: Dual) -> np.ndarray:
     FitError
         If the solver finds no solution.
     """
+    alpha, w = _interior_point(problem)
+    bounded = problem
+    for _ in range(RESCALINGS):
+        largest = float(np.abs(alpha).max())
+        if not 0 < largest < FAR * bounded.C:
+            break
+        # A smaller C that no coefficient reaches has the same optimum, which the solver resolves better.
+        bounded = problem.with_bound(10 * largest)
+        alpha, w = _interior_point(bounded)
+    alpha = _at_ends(bounded, alpha, w)
+    steps = [(alpha, w)]
+    for _ in range(REFINEMENTS):
+        w = _on_margins(bounded, alpha, w)
+        alpha = _fitted(bounded, alpha, w)
+        w = min(w, problem.weights(alpha), key=problem.primal)
+        steps.append((alpha, w))
+    own = min((Solution(alpha, problem.weights(alpha)) for alpha, _ in steps), key=lambda one: abs(problem.gap(one)))
+    if problem.gap(own) <= ACCEPTED_GAP:
+        return own
+    alphas, weights = zip(*steps, strict=True)
+    return Solution(max(alphas, key=problem.value), min(weights, key=problem.primal))
+
+
+def _interior_point(problem: Dual) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients and, as the multipliers of ``s = Phi' alpha``, weights."""
     try:
         import cvxpy as cp
     except ImportError as error:
         raise ImportError("p-norm machines need CVXPY; install it with: pip install 'mkbo_plugins[pnorm]'") from error
-    target = problem.target - problem.target.mean()  # the coefficients sum to zero
-    unit = float(np.abs(target).max()) or 1.0
+    q, unit = problem.q, problem.unit
+    target = (problem.target - problem.target.mean()) / unit  # the coefficients sum to zero
     # In units of C and of the target every term is of order 1 or less.
-    scale = (problem.C ** (2 * problem.q - 1) / unit) ** (1 / (2 * problem.q))
-    a, z = cp.Variable(len(target)), cp.Variable(problem.features.shape[1])
+    scale = (problem.C ** (2 * q - 1) / unit) ** (1 / (2 * q))
+    features = scale * problem.features
+    # A feature of size m > 1 has weights of order 1/m and thus sums of order 1/m^(1/(2q - 1)).
+    sizes = np.maximum(np.sqrt(np.mean(features**2, axis=0)), 1.0)
+    order = sizes ** (-1 / (2 * q - 1))
+    a, z = cp.Variable(len(target)), cp.Variable(len(sizes))
     # CVXPY's second-order cones for an even power hold for a base that is not negative, so the square comes first.
-    squares = cp.Variable(z.size if problem.separable else 1)
-    objective = (
-        cp.sum(cp.power(squares, problem.q)) / (2 * problem.q) + (problem.epsilon * cp.norm1(a) - target @ a) / unit
-    )
-    constraints = [
-        z == (scale * problem.features).T @ a,
-        squares >= (cp.square(z) if problem.separable else cp.sum_squares(z)),
-        a >= problem.lower / problem.C,
-        a <= problem.upper / problem.C,
-        cp.sum(a) == 0,
-    ]
-    program = cp.Problem(cp.Minimize(objective), constraints)
+    if problem.separable:
+        squares = cp.Variable(len(sizes))
+        penalty, cone = cp.power(squares, q) @ order ** (2 * q) / (2 * q), squares >= cp.square(z)
+    else:
+        squares = cp.Variable()
+        penalty, cone = cp.power(squares, q) / (2 * q), squares >= cp.sum_squares(cp.multiply(order, z))
+    sums = cp.multiply(order / sizes, z) == (features / sizes).T @ a
+    bounds = [a >= problem.lower / problem.C, a <= problem.upper / problem.C, cp.sum(a) == 0]
+    objective = penalty + problem.epsilon / unit * cp.norm1(a) - target @ a
+    program = cp.Problem(cp.Minimize(objective), [sums, cone, *bounds])
+    tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), SOLVER_TOLERANCE)
     try:
         with warnings.catch_warnings():
             # The duality gap, computed afterwards, says how accurate the solution is.
             warnings.filterwarnings("ignore", "Solution may be inaccurate")
-            program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+            program.solve(solver=cp.CLARABEL, **tolerances)
     except cp.SolverError as error:
         raise FitError(f"the convex solver failed: {error}; try smaller C, smaller q or inputs of order 1") from error
     if a.value is None:
         raise FitError(f"the convex solver ended as {program.status!r}; try smaller C, smaller q or inputs of order 1")
-    return _polished(problem, _feasible(problem, problem.C * a.value))
+    return problem.C * a.value, -scale * unit * sums.dual_value / sizes
 
 
-def _feasible(problem: Dual, alpha: np.ndarray) -> np.ndarray:
-    """Put alpha inside its bounds, negligible coefficients to zero, and the sum to zero."""
-    largest = float(np.abs(alpha).max())
-    near = NEGLIGIBLE * largest
-    alpha = np.where(np.abs(alpha) <= near, 0.0, np.clip(alpha, problem.lower, problem.upper))
-    alpha = np.where(alpha - problem.lower <= near, problem.lower, alpha) * (alpha != 0)
-    alpha = np.where(problem.upper - alpha <= near, problem.upper, alpha) * (alpha != 0)
-    free = (alpha != 0) & (alpha > problem.lower) & (alpha < problem.upper)
-    room = np.where(free, np.minimum(alpha - problem.lower, problem.upper - alpha), 0.0)
+def _at_ends(problem: Dual, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Put coefficients that are not free to the nearest of zero and their bounds, and the sum to zero.
+
+    At the optimum a coefficient is at an end or its row's residual is at a margin; the smaller distance tells which.
+    """
+    values = problem.features @ w
+    low, high = (np.abs(end - problem.bias(values)) for end in problem.margins(values))
+    ends = np.stack([problem.lower, np.zeros_like(alpha), problem.upper])
+    alpha = np.clip(alpha, problem.lower, problem.upper)
+    distances = np.abs(alpha - ends)
+    room = distances.min(axis=0)
+    free = room / problem.C > np.minimum(low, high) / problem.unit
+    alpha = np.where(free, alpha, ends[distances.argmin(axis=0), np.arange(len(alpha))])
+    room = np.where(free, room, 0.0)
     return alpha - alpha.sum() * room / room.sum() if room.any() else alpha
 
 
-def _polished(problem: Dual, alpha: np.ndarray) -> np.ndarray:
-    """Refine coefficients strictly between zero and their bounds by Newton steps; return those of the smallest gap."""
-    best, smallest = alpha, problem.gap(alpha)
-    for _ in range(MAX_STEPS):
-        if smallest <= POLISHED:
-            break
-        alpha = _newton_step(problem, alpha)
-        gap = problem.gap(alpha)
-        if abs(gap) < smallest:
-            best, smallest = alpha, abs(gap)
-    return best
+def _on_margins(problem: Dual, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Return the weights nearest to w for which rows of free coefficients are at their margins up to a bias."""
+    free = problem.free(alpha)
+    if not free.any():
+        return w
+    rows = problem.features[free]
+    excess = problem.target[free] - problem.epsilon * np.sign(alpha[free]) - rows @ w
+    system = problem.scaled(w, (rows - rows.mean(axis=0)).T).T
+    return w + problem.scaled(w, np.linalg.lstsq(system, excess - excess.mean(), rcond=None)[0])
 
 
-def _newton_step(problem: Dual, alpha: np.ndarray) -> np.ndarray:
-    """Move the free coefficients to the optimum of a quadratic model, or until the first of them is free no more."""
-    free = (alpha != 0) & (alpha > problem.lower) & (alpha < problem.upper)
-    n = int(free.sum())
-    slope = problem.target - problem.epsilon * np.sign(alpha) - problem.features @ problem.weights(alpha)
-    system = np.ones((n + 1, n + 1))
-    system[:n, :n] = problem.curvature(problem.features.T @ alpha, free)
-    system[n, n] = 0.0
-    solution = np.linalg.lstsq(system, np.append(slope[free], -alpha.sum()), rcond=POLISHED)[0]
+def _fitted(problem: Dual, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Move the free coefficients so that their sums s fit those of w, or until the first of them is free no more."""
+    free = problem.free(alpha)
+    if not free.any():
+        return alpha
+    rows = problem.features[free]
+    # Without its mean over the rows, a step keeps the sum of the coefficients.
+    system = problem.scaled(w, (rows - rows.mean(axis=0)).T)
+    deviation = problem.scaled(w, problem.sums(w) - problem.features.T @ alpha)
+    solution = np.linalg.lstsq(system, deviation, rcond=None)[0]
     step = np.zeros_like(alpha)
-    step[free] = solution[:n]
+    step[free] = solution - solution.mean()
     # A coefficient stays on its side of zero, where the penalty of its size has a kink.
     end = np.where(step > 0, np.where(alpha < 0, 0.0, problem.upper), np.where(alpha > 0, 0.0, problem.lower))
     reach = np.divide(end - alpha, step, out=np.full_like(step, np.inf), where=step != 0)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -17,7 +19,7 @@ from mkbo_plugins.core import (
     normalise,
     reweight,
 )
-from mkbo_plugins.core.pnorm_dual import solve
+from mkbo_plugins.core.pnorm_dual import Solution, solve
 from mkbo_plugins.errors import KernelError, MkboError, SolverWarning
 
 pytest.importorskip("cvxpy")
@@ -52,8 +54,7 @@ def tensor_decision(machine, kernel, X):
     return np.array(found)
 
 
-# Some checks feed coordinates of order 100, whose cubes span more than the solver resolves: it warns, as it should.
-@pytest.mark.filterwarnings("ignore::mkbo_plugins.errors.SolverWarning")
+@pytest.mark.filterwarnings("error::mkbo_plugins.errors.SolverWarning")
 @parametrize_with_checks([PNormSVR(), PNormSVC(), PNormSVR(q=1), PNormSVC(kernel=SymmetrisedProduct(Polynomial()))])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
@@ -65,6 +66,50 @@ def test_duality_gap_is_closed(name, q):
     X, y = make_problem()
     assert -1e-12 <= PNormSVR(KERNELS[name], q=q, C=2.0, epsilon=0.05).fit(X, y).duality_gap_ <= 1e-6
     assert -1e-12 <= PNormSVC(KERNELS[name], q=q, C=2.0).fit(X, y > np.median(y)).duality_gap_ <= 1e-6
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(["linear", "polynomial", "normalised", "symmetrised"]),
+    q=st.sampled_from([1, 2, 3]),
+    inputs=st.floats(-2, 2),
+    shift=st.floats(-20, 20),
+    target=st.floats(-4, 4),
+    weights=st.floats(-2, 2),
+    seed=st.integers(0, 20),
+)
+@example(name="polynomial", q=1, inputs=1.9375, shift=0.0, target=-4.0, weights=1.0, seed=0)
+def test_duality_gap_is_closed_whatever_the_units(name, q, inputs, shift, target, weights, seed):
+    X, y = make_problem(seed=seed)
+    X, y = 10**inputs * (X + shift), 10**target * y
+    weights = (10 ** (weights - inputs),) * 2
+    kernel = {
+        "linear": Linear(weights=weights),
+        "polynomial": Polynomial(degree=3, weights=weights),
+        "normalised": normalise(Polynomial(degree=3, weights=weights)),
+        "symmetrised": SymmetrisedProduct(Polynomial(degree=2, weights=weights)),
+    }[name]
+    assert abs(PNormSVR(kernel, q=q, epsilon=0.05 * 10**target).fit(X, y).duality_gap_) <= 1e-6
+    # Without errors in the labels the objective may be no larger than rounding errors of the margins times C.
+    labels = (y > np.median(y)) ^ (np.arange(30) % 5 == 0)
+    assert abs(PNormSVC(kernel, q=q).fit(X, labels).duality_gap_) <= 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("q", [1, 2, 3])
+@pytest.mark.parametrize("kernel", [Polynomial(degree=3), SymmetrisedProduct(Polynomial(degree=3))])
+def test_duality_gap_is_closed_far_from_the_origin(kernel, q, seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(100, 1, (100, 2)), rng.normal(size=100)
+    assert PNormSVR(kernel, q=q).fit(X, y).duality_gap_ <= 1e-6
+    assert PNormSVC(kernel, q=q).fit(X, y > 0).duality_gap_ <= 1e-6
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+@pytest.mark.parametrize("kernel", [Polynomial(degree=3), SymmetrisedProduct(Polynomial(degree=3))])
+def test_duality_gap_is_closed_where_no_coefficient_comes_near_its_bound(kernel, q):
+    X, y = make_problem()
+    assert PNormSVC(kernel, q=q, C=1e4).fit(10 * X, y > np.median(y)).duality_gap_ <= 1e-6
 
 
 @pytest.mark.parametrize("q", [2, 3])
@@ -198,7 +243,9 @@ def test_missing_solver_names_the_extra(monkeypatch):
 
 
 def test_an_inaccurate_solution_is_warned_about(monkeypatch):
-    monkeypatch.setattr("mkbo_plugins.core.pnorm.solve", lambda problem: 0.5 * solve(problem))
+    monkeypatch.setattr(
+        "mkbo_plugins.core.pnorm.solve", lambda problem: Solution(*(part / 2 for part in solve(problem)))
+    )
     with pytest.warns(SolverWarning, match="duality gap"):
         machine = PNormSVR().fit(*make_problem())
     assert machine.duality_gap_ > 1e-6
