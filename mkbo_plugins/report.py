@@ -5,6 +5,7 @@ import numpy as np
 from mkbo_plugins.core.shares import parameter_shares
 from mkbo_plugins.parameters import Categorical, Numeric
 from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.sensitivity import Sensitivity, prediction_sensitivity
 
 SHOWN_SHARES = 8
 
@@ -34,6 +35,10 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
                 f"deviation being {record.target_spread:.4g}",
             ),
         ]
+    rows += [
+        ("earlier table", f"{e.rows} rows, target {e.target}, explained to {e.explained:.0%} with the same kernel")
+        for e in cov.earlier
+    ]
     rows.append(("machine", f"{trainer}, {type(cov.kernel).__name__} kernel"))
     if cov.epsilon is not None:
         rows.append(("C, epsilon", f"{cov.C:.4g}, {cov.epsilon:.4g}"))
@@ -49,14 +54,15 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
     return rows
 
 
-def describe_parameters(cov: PretrainedCovariance) -> list[tuple[str, str, str]]:
-    """Return name, range and length scale of every parameter.
+def describe_parameters(cov: PretrainedCovariance) -> list[tuple[str, str, str, Sensitivity]]:
+    """Return name, range and length scale of every parameter, and how much of the prediction varies with it.
 
     Length scales are shares of the parameter's range (in its logarithm on a log scale): the smaller, the faster the
     target varied with it.
     """
     lengths = np.sqrt((cov.sigma or 1.0) / cov.weights) / cov.space.coordinate_ranges(cov.frame)
     owners = np.array(cov.space.coordinate_owners)
+    sensitivity = prediction_sensitivity(cov)
     rows = []
     for parameter in cov.space.parameters:
         if isinstance(parameter, Numeric):
@@ -66,7 +72,7 @@ def describe_parameters(cov: PretrainedCovariance) -> list[tuple[str, str, str]]
             extent = ", ".join(map(str, parameter.levels))  # type: ignore[attr-defined]
         shortest = lengths[owners == parameter.name].min()
         unit = "between levels" if isinstance(parameter, Categorical) else "x range"
-        rows.append((parameter.name, extent, f"{shortest:.2g} {unit}"))
+        rows.append((parameter.name, extent, f"{shortest:.2g} {unit}", sensitivity[parameter.name]))
     return rows
 
 

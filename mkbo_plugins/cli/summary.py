@@ -1,16 +1,30 @@
 """What a covariance has learned, for people and for scripts."""
 
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from mkbo_plugins.cli.messages import in_options
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.report import describe, describe_interactions, describe_parameters
 
 
-def summary(cov: PretrainedCovariance) -> dict[str, Any]:
+def summary(cov: Covariance) -> dict[str, Any]:
     """Return what `print_summary` prints as values for JSON."""
+    if cov.tables == 1:
+        return _summary_of_one(cov.members[0])
+    return {
+        "frame": cov.frame,
+        "fingerprint": cov.fingerprint,
+        "space": cov.space.to_dict(),
+        "members": [_summary_of_one(member) for member in cov.members],
+    }
+
+
+def _summary_of_one(cov: PretrainedCovariance) -> dict[str, Any]:
     shares, captured = describe_interactions(cov)
     record = cov.record
     return {
@@ -28,28 +42,47 @@ def summary(cov: PretrainedCovariance) -> dict[str, Any]:
         "fingerprint": cov.fingerprint,
         "space": cov.space.to_dict(),
         "parameters": [
-            {"name": name, "range": extent, "length_scale": length} for name, extent, length in describe_parameters(cov)
+            {"name": name, "range": extent, "length_scale": length, **share._asdict()}
+            for name, extent, length, share in describe_parameters(cov)
         ],
         "shares": dict(shares),
         "shares_captured": captured,
         "notes": list(record.notes),
+        "earlier": [asdict(earlier) for earlier in cov.earlier],
     }
 
 
-def print_summary(console: Console, cov: PretrainedCovariance) -> None:
-    """Print what a covariance has learned."""
+def print_summary(console: Console, cov: Covariance) -> None:
+    """Print what a covariance has learned, table by table."""
+    for number, member in enumerate(cov.members, 1):
+        if cov.tables > 1:
+            console.rule(f"table {number} of {cov.tables}: {member.record.target}", align="left", characters="-")
+        _print_one(console, member)
+    if cov.tables > 1:
+        shared = [name for name in cov.space.names if all(name in member.space.names for member in cov.members)]
+        console.print(
+            f"{cov.tables} tables over {len(cov.space.names)} parameters, in common: {', '.join(shared) or 'none'}; "
+            f"fingerprint {cov.fingerprint[:16]}",
+            highlight=False,
+            markup=False,
+        )
+
+
+def _print_one(console: Console, cov: PretrainedCovariance) -> None:
     facts = Table(box=None, show_header=False)
     for label, text in describe(cov):
-        facts.add_row(label, text)
+        facts.add_row(label, in_options(text))
     console.print(facts)
     parameters = Table(
         "parameter",
         "range",
         "length scale",
-        title="How fast the table's target changes with each parameter: the shorter, the faster",
+        "alone",
+        "in all",
+        title="What the table's prediction varies with: shares of its variance, alone and with interactions",
     )
-    for row in describe_parameters(cov):
-        parameters.add_row(*row)
+    for name, extent, length, share in describe_parameters(cov):
+        parameters.add_row(name, extent, length, f"{share.alone:.0%}", f"{share.total:.0%}")
     console.print(parameters)
     shares, captured = describe_interactions(cov)
     if not shares:
@@ -57,8 +90,14 @@ def print_summary(console: Console, cov: PretrainedCovariance) -> None:
             "(length scales are too small to say which parameters the covariance varies with)", highlight=False
         )
         return
-    weights = Table("varies with", "share of prior variance", title="How the covariance spreads its expected variation")
-    for name, share in shares:
-        weights.add_row(name, f"{share:.1%}")
+    weights = Table(
+        "varies with", "share of prior variance", title="How the covariance spreads what it expects of a target"
+    )
+    for involved, part in shares:
+        weights.add_row(involved, f"{part:.1%}")
     console.print(weights)
-    console.print(f"(listed and smaller terms together: {captured:.1%} of the covariance)", highlight=False)
+    console.print(
+        f"(listed and smaller terms together: {captured:.1%} of the covariance; it leaves open in which direction each "
+        "term goes, so terms that cancel in the prediction count here)",
+        highlight=False,
+    )

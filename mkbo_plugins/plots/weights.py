@@ -1,22 +1,24 @@
-"""Plots of how the covariance spreads its expected variation over parameters and their interactions."""
+"""Plots of how the covariance spreads its prior variance over parameters and their interactions."""
 
 from typing import Any
 
 import numpy as np
 
 from mkbo_plugins.core.shares import parameter_shares
+from mkbo_plugins.covariance import Covariance, only_table
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.plots.style import STYLES, finish, panel
-from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.sensitivity import prediction_sensitivity
 
 _POINTS = 512
 _LABEL = "share of prior variance"
 
 
-def parameter_weights(cov: PretrainedCovariance, *, ax: Any = None) -> Any:
+def parameter_weights(cov: Covariance, *, ax: Any = None) -> Any:
     """Plot the share of prior variance that involves each parameter, alone and together with others.
 
-    A variation of several parameters counts for each of them, so shares add up to more than one.
+    A diamond marks the share of the table's prediction that varies with the parameter. Variation with several
+    parameters counts for each of them, so shares add up to more than one.
 
     Parameters
     ----------
@@ -44,6 +46,8 @@ def parameter_weights(cov: PretrainedCovariance, *, ax: Any = None) -> Any:
     ax.barh(heights, alone, height=0.6, color=STYLES[1][0], label="by itself")
     together = total - alone
     ax.barh(heights, together, 0.6, alone, color="white", edgecolor=STYLES[2][0], hatch="////", label="with others")
+    predicted = prediction_sensitivity(cov)
+    ax.plot([predicted[name].total for name in names], heights, "D", color="black", label="of the prediction")
     ax.set_yticks(heights, names)
     ax.set_xlim(0, 1)
     ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
@@ -51,7 +55,7 @@ def parameter_weights(cov: PretrainedCovariance, *, ax: Any = None) -> Any:
     return finish(ax, _LABEL, "")
 
 
-def interaction_orders(cov: PretrainedCovariance, *, ax: Any = None) -> Any:
+def interaction_orders(cov: Covariance, *, ax: Any = None) -> Any:
     """Plot the share of prior variance of single parameters, pairs, triples and so on.
 
     Parameters, returns and errors are those of `parameter_weights`.
@@ -68,7 +72,8 @@ def interaction_orders(cov: PretrainedCovariance, *, ax: Any = None) -> Any:
     return finish(ax, "parameters that vary together", _LABEL)
 
 
-def _shares(cov: PretrainedCovariance) -> dict[frozenset[str], float]:
+def _shares(cov: Covariance) -> dict[frozenset[str], float]:
+    cov = only_table(cov)
     points = np.asarray(cov.space.to_coordinates(cov.space.sobol(_POINTS), cov.frame))
     shares, _ = parameter_shares(cov.fixed.kernel, cov.space.coordinate_owners, points)
     if not shares:

@@ -46,6 +46,11 @@ class LookupParts:
         """Itself, being as fast as can be."""
         return self
 
+    @property
+    def tables(self) -> int:
+        """Number of tables."""
+        return self.fixed.tables
+
     def part(self, name: str, X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False) -> np.ndarray:
         """Return what `FixedCovariance.part` does."""
         rows = X[:, 0].astype(int)
@@ -187,6 +192,7 @@ def train(problem: Problem, trainer: str) -> PretrainedCovariance:
             (problem.source_points, problem.source_y),
             "known",
             problem.space,
+            task=problem.task,
             trainer="gp" if trainer == "gp" else "svm",
             n_jobs=1,
             progress=False,

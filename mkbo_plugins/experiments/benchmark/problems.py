@@ -1,11 +1,12 @@
 """Benchmark problems: a table of knowledge and a pool of candidates to be looked up."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.table import Task
 
 HARD = 15
 """Trials that random search must need on average, or a target says nothing."""
@@ -28,6 +29,8 @@ class Problem:
         larger, the better.
     merit
         What a person judges a candidate by, (M,), rising with `outcome`; regret is measured on it.
+    task
+        ``"classification"`` where the table's quantity is a label, -1 or 1.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Problem:
     pool_points: np.ndarray
     outcome: np.ndarray
     merit: np.ndarray
+    task: Task = "regression"
 
     @cached_property
     def regret(self) -> np.ndarray:
@@ -59,3 +63,9 @@ class Problem:
             if (size + 1) / (successes + 1) >= HARD:
                 break
         return float(level)
+
+
+def labelled(problem: Problem) -> Problem:
+    """Return a problem whose table says of each point only whether its value is above the median."""
+    above = problem.source_y > np.median(problem.source_y)
+    return replace(problem, source_y=np.where(above, 1.0, -1.0), task="classification")

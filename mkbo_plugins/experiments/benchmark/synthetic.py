@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from mkbo_plugins.experiments.benchmark.problems import Problem
+from mkbo_plugins.experiments.benchmark.problems import Problem, labelled
 from mkbo_plugins.space import ParameterSpace
 
 POOL, SOURCE = 1000, 80
@@ -111,6 +111,7 @@ FAMILIES: Mapping[str, Callable[[int], Problem]] = MappingProxyType(
         "hartmann3_shifted": partial(_hartmann, "hartmann3_shifted", shift=0.2),
         "hartmann3_negated": partial(_hartmann, "hartmann3_negated", sign=-1.0),
         "hartmann3_unrelated": _unrelated,
+        "hartmann3_labels": lambda member: labelled(_hartmann("hartmann3_labels", member)),
     }
 )
 """Function from the number of a member to its problem, by name of the family."""

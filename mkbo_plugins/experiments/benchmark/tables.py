@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from mkbo_plugins.errors import TableError
-from mkbo_plugins.experiments.benchmark.problems import Problem
+from mkbo_plugins.experiments.benchmark.problems import Problem, labelled
 from mkbo_plugins.space import ParameterSpace
 
 SOURCE_ROWS, POOL_ROWS = 163, 1000
@@ -62,6 +62,8 @@ class TablePair:
         Parameters on a log scale.
     pool_file
         CSV file of the pool.
+    labels
+        Whether the knowledge says only if its quantity is above the median.
     """
 
     file: str
@@ -73,6 +75,7 @@ class TablePair:
     merit: Callable[[np.ndarray], np.ndarray] | None = None
     log: Sequence[str] = ()
     pool_file: str | None = None
+    labels: bool = False
 
     def problem(self, name: str, folder: Path, member: int) -> Problem:
         """Return the problem; `member` seeds which rows are taken where there are many."""
@@ -87,7 +90,7 @@ class TablePair:
         columns = [c for c in self.columns if source[c].nunique() > 1 and pool[c].nunique() > 1]
         space = _space(pd.concat([source, pool])[columns], self.log)
         outcome = self.outcome(pool).to_numpy(float)
-        return Problem(
+        problem = Problem(
             f"{name}.{member}",
             space,
             space.to_raw(source[columns]),
@@ -96,6 +99,7 @@ class TablePair:
             outcome,
             outcome if self.merit is None else self.merit(outcome),
         )
+        return labelled(problem) if self.labels else problem
 
 
 @lru_cache
@@ -131,16 +135,12 @@ def _column(name: str, sign: float = 1.0) -> Rows:
     return lambda table: sign * table[name]
 
 
-def _above_median(name: str) -> Rows:
-    return lambda table: pd.Series(np.where(table[name] > table[name].median(), 1.0, -1.0), table.index)
-
-
 G_D_RATIO = _column("G_D_ratio")
 
 
-def _graphene(source: str, pool: str, known: Rows = G_D_RATIO) -> TablePair:
+def _graphene(source: str, pool: str, *, labels: bool = False) -> TablePair:
     rows = _is("precursor", source), _is("precursor", pool)
-    return TablePair("lig_graphene.csv", GRAPHENE, *rows, known, G_D_RATIO)
+    return TablePair("lig_graphene.csv", GRAPHENE, *rows, G_D_RATIO, G_D_RATIO, labels=labels)
 
 
 def _droplets(source: int, pool: int, size: float) -> TablePair:
@@ -205,7 +205,7 @@ TUNING: Mapping[str, TablePair] = MappingProxyType(
     {
         "graphene_pi_gopi": _graphene("PI", "GOPI"),
         "graphene_pi_goq": _graphene("PI", "GOQ"),
-        "graphene_labels": _graphene("PI", "GOPI", _above_median("G_D_ratio")),
+        "graphene_pi_gopi_labels": _graphene("PI", "GOPI", labels=True),
         "droplets_100_150": _droplets(100, 150, 150.0),
         "alloy_calphad": ALLOY,
         "alloy_handbook_paper": _wrought("handbook", "paper"),
