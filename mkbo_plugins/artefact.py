@@ -7,17 +7,22 @@ plain values only, so it never runs code.
 
 import hashlib
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mkbo_plugins.combined import CombinedCovariance
 from mkbo_plugins.core import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential, TaylorSeries
 from mkbo_plugins.core.covariance import FixedCovariance
 from mkbo_plugins.core.decision import DecisionFunction
+from mkbo_plugins.core.mixture import KernelMixture
 from mkbo_plugins.core.reweighting import WeightedPoints
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import ArtefactError, MkboError
 from mkbo_plugins.files import write_atomically
+from mkbo_plugins.mixture import MixtureCovariance
 from mkbo_plugins.parameters import FRAMES, is_finite_number
 from mkbo_plugins.pretrained import PretrainedCovariance, TrainingRecord
 from mkbo_plugins.space import ParameterSpace
@@ -38,7 +43,7 @@ class _NewerVersionError(ArtefactError):
     pass
 
 
-def save(cov: PretrainedCovariance, path: Path) -> Path:
+def save(cov: Covariance, path: Path) -> Path:
     """Write a covariance to `path`, replacing an existing file as a whole or not at all."""
     data = to_bytes(cov)
     try:
@@ -49,7 +54,7 @@ def save(cov: PretrainedCovariance, path: Path) -> Path:
     return path
 
 
-def to_bytes(cov: PretrainedCovariance) -> bytes:
+def to_bytes(cov: Covariance) -> bytes:
     """Return the bytes of a saved covariance after checking that they read back to it."""
     try:
         data = _file_bytes(_content(cov))
@@ -63,7 +68,7 @@ def to_bytes(cov: PretrainedCovariance) -> bytes:
     return data
 
 
-def load(path: Path) -> PretrainedCovariance:
+def load(path: Path) -> Covariance:
     """Read a covariance from `path`; raises `ArtefactError` unless the file is exactly as `save` wrote it."""
     try:
         data = path.read_bytes()
@@ -80,7 +85,7 @@ def load(path: Path) -> PretrainedCovariance:
         raise ArtefactError(f"{path}: {error}; take a fresh copy, or save the covariance again") from error
 
 
-def content_fingerprint(cov: PretrainedCovariance) -> str:
+def content_fingerprint(cov: Covariance) -> str:
     """Return the SHA-256 of the canonical content, as hexadecimal digits."""
     return _digest(_content(cov))
 
@@ -103,7 +108,7 @@ def _file_bytes(content: dict[str, Any]) -> bytes:
     return _canonical(document) + b"\n"
 
 
-def from_bytes(data: bytes) -> PretrainedCovariance:
+def from_bytes(data: bytes) -> Covariance:
     """Return the covariance saved as `data`; raises `ArtefactError` unless it is exactly as `to_bytes` gives it."""
     try:
         document = json.loads(data.decode("ascii"))
@@ -136,9 +141,22 @@ def from_bytes(data: bytes) -> PretrainedCovariance:
     return cov
 
 
-def _content(cov: PretrainedCovariance) -> dict[str, Any]:
-    fixed, record = cov.fixed, cov.record
-    return {
+def _content(cov: Covariance) -> dict[str, Any]:
+    if isinstance(cov, PretrainedCovariance):
+        return _content_of_one(cov)
+    if isinstance(cov, MixtureCovariance):
+        return cov.to_content() | {"space": _encode_space(cov.space)}
+    return {"members": [_content_of_one(member) for member in cov.members]}
+
+
+def _content_of_one(cov: PretrainedCovariance) -> dict[str, Any]:
+    fixed = cov.fixed
+    # Files of a single table know nothing of further ones.
+    earlier = [
+        {"alpha": table.alpha.tolist(), "record": _encode_record(record), "support": table.points.tolist()}
+        for table, record in zip(fixed.earlier, cov.earlier, strict=True)
+    ]
+    return ({"earlier": earlier} if earlier else {}) | {
         "alpha": cov.alpha.tolist(),
         "bias": cov.bias,
         "decision_mean": fixed.decision_mean,
@@ -147,22 +165,22 @@ def _content(cov: PretrainedCovariance) -> dict[str, Any]:
         "kernel": _encode_kernel(cov.kernel),
         "log_target": cov.log_target,
         "mean_diagonal": fixed.mean_diagonal,
-        "record": {
-            "C": record.C,
-            "epsilon": record.epsilon,
-            "loo_mse": record.loo_mse,
-            "notes": list(record.notes),
-            "rows": record.rows,
-            "target": record.target,
-            "target_mean": record.target_mean,
-            "target_spread": record.target_spread,
-            "task": record.task,
-            "trainer": record.trainer,
-        },
-        # A list, because the order of the parameters is part of the space.
-        "space": [[name, spec] for name, spec in cov.space.to_dict().items()],
+        "record": _encode_record(cov.record),
+        "space": _encode_space(cov.space),
         "support": cov.support.tolist(),
     }
+
+
+def _encode_space(space: ParameterSpace) -> list[list[Any]]:
+    # A list, because the order of the parameters is part of the space.
+    return [[name, spec] for name, spec in space.to_dict().items()]
+
+
+def _encode_record(record: TrainingRecord) -> dict[str, Any]:
+    encoded = asdict(record) | {"notes": list(record.notes)}
+    # Only files of classifiers have classes.
+    classes = encoded.pop("classes")
+    return encoded if classes is None else encoded | {"classes": list(classes)}
 
 
 def _encode_kernel(kernel: FreeKernel) -> dict[str, Any]:
@@ -243,17 +261,43 @@ class _Reader:
     def below(self, key: str) -> "_Reader":
         return _Reader(self._get(key), f"{self.path}{key}.")
 
+    def each_below(self, key: str) -> "list[_Reader]":
+        entries = self._get(key)
+        if not isinstance(entries, list):
+            raise self._fault(key, "a list")
+        return [_Reader(entry, f"{self.path}{key}[{i}].") for i, entry in enumerate(entries)]
 
-def _decode(content: _Reader) -> PretrainedCovariance:
-    record = content.below("record")
+
+def _decode(content: _Reader) -> Covariance:
+    if "members" in content.values:
+        return CombinedCovariance(tuple(map(_decode_one, content.each_below("members"))))
+    return _decode_mixture(content) if "mixture" in content.values else _decode_one(content)
+
+
+def _decode_mixture(content: _Reader) -> MixtureCovariance:
+    space, mixture = _decode_space(content.values.get("space")), content.below("mixture")
+    return MixtureCovariance(
+        space,
+        content.text("frame", FRAMES),  # type: ignore[arg-type]
+        KernelMixture(
+            mixture.numbers("variances"),  # type: ignore[arg-type]
+            mixture.numbers("scales"),  # type: ignore[arg-type]
+            mixture.number("noise"),
+            len(space.coordinate_names),
+        ),
+        content.text("target"),
+        content.number("loo_mse"),
+    )
+
+
+def _decode_one(content: _Reader) -> PretrainedCovariance:
     decision = DecisionFunction(
-        _decode_kernel(content.below("kernel")),
-        WeightedPoints(content.matrix("support"), np.array(content.numbers("alpha"))),
-        content.number("bias"),
+        _decode_kernel(content.below("kernel")), _decode_points(content), content.number("bias")
     )
     for key in ("mean_diagonal", "decision_spread"):
         if content.number(key) <= 0:
-            raise ArtefactError(f"{key!r} must be above 0, got {content.number(key)!r}")
+            raise ArtefactError(f"{content.path}{key!r} must be above 0, got {content.number(key)!r}")
+    earlier = content.each_below("earlier") if "earlier" in content.values else []
     return PretrainedCovariance(
         space=_decode_space(content.values.get("space")),
         frame=content.text("frame", FRAMES),  # type: ignore[arg-type]
@@ -262,21 +306,39 @@ def _decode(content: _Reader) -> PretrainedCovariance:
             mean_diagonal=content.number("mean_diagonal"),
             decision_mean=content.number("decision_mean"),
             decision_spread=content.number("decision_spread"),
+            earlier=tuple(map(_decode_points, earlier)),
         ),
-        record=TrainingRecord(
-            target=record.text("target"),
-            rows=record.whole("rows"),
-            target_mean=record.number("target_mean"),
-            target_spread=record.number("target_spread"),
-            task=record.text("task", ("regression", "classification")),
-            trainer=record.text("trainer", ("svm", "gp")),
-            C=record.optional_number("C"),
-            epsilon=record.optional_number("epsilon"),
-            loo_mse=record.number("loo_mse"),
-            notes=record.texts("notes"),
-        ),
+        record=_decode_record(content.below("record")),
         log_target=content.flag("log_target"),
+        earlier=tuple(_decode_record(table.below("record")) for table in earlier),
     )
+
+
+def _decode_points(content: _Reader) -> WeightedPoints:
+    return WeightedPoints(content.matrix("support"), np.array(content.numbers("alpha")))
+
+
+def _decode_record(record: _Reader) -> TrainingRecord:
+    return TrainingRecord(
+        target=record.text("target"),
+        rows=record.whole("rows"),
+        target_mean=record.number("target_mean"),
+        target_spread=record.number("target_spread"),
+        task=record.text("task", ("regression", "classification")),
+        trainer=record.text("trainer", ("svm", "gp")),
+        C=record.optional_number("C"),
+        epsilon=record.optional_number("epsilon"),
+        loo_mse=record.number("loo_mse"),
+        notes=record.texts("notes"),
+        classes=_decode_classes(record) if "classes" in record.values else None,
+    )
+
+
+def _decode_classes(record: _Reader) -> tuple[str, str]:
+    classes = record.texts("classes")
+    if len(classes) != 2:
+        raise ArtefactError(f"{record.path}'classes' must be two names, got {list(classes)}")
+    return classes
 
 
 def _decode_kernel(encoded: _Reader) -> FreeKernel:

@@ -1,12 +1,16 @@
 """Files that people write: tables as CSV or Excel, parameter spaces as TOML."""
 
+import csv
 import tomllib
-from io import BytesIO
+import warnings
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mkbo_plugins.errors import SpaceError, TableError
+from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.files import write_atomically
+from mkbo_plugins.parameters import parse_parameter
+from mkbo_plugins.rows import Origin
 from mkbo_plugins.space import ParameterSpace
 
 if TYPE_CHECKING:
@@ -20,6 +24,8 @@ SHEET_MARK = "::"
 def read_table_file(path: Path) -> "pd.DataFrame":
     """Read a table whose first row names its columns; rows without any value are left out.
 
+    Its index holds the numbers of lines or rows in the file, by which messages call them.
+
     Parameters
     ----------
     path
@@ -30,12 +36,24 @@ def read_table_file(path: Path) -> "pd.DataFrame":
     ------
     TableError
         If the file does not exist or is not such a table.
+
     ImportError
         If a workbook is given and openpyxl is not installed.
+
+    Warns
+    -----
+    TableWarning
+        If names of columns begin or end with blanks, which are left out.
     """
+    book, sheet = sheet_of(path)
+    table = _read_sheet(book, sheet) if book.suffix.lower() in EXCEL else _read_csv(path)
+    return table.dropna(how="all")
+
+
+def sheet_of(path: Path) -> tuple[Path, str]:
+    """Return the file of a table and, of a workbook, the name of the sheet, empty if none is named."""
     book, _, sheet = str(path).partition(SHEET_MARK)
-    table = _read_sheet(Path(book), sheet) if Path(book).suffix.lower() in EXCEL else _read_csv(path)
-    return table.dropna(how="all").reset_index(drop=True)
+    return Path(book), sheet
 
 
 def write_table_file(table: "pd.DataFrame", path: Path) -> None:
@@ -55,34 +73,90 @@ def read_space_file(path: Path) -> ParameterSpace:
     Raises
     ------
     SpaceError
-        If the file does not exist, is not TOML, or describes no space.
+        If the file does not exist, is not TOML, or describes no space; the message names every faulty parameter.
     """
     try:
-        spec = tomllib.loads(path.read_text(encoding="utf-8"))
+        spec = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise SpaceError(f"{path} does not exist") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
+        raise SpaceError(
+            f"{path} cannot be read as TOML: {error}; names with anything but letters, digits, _ and - are quoted, as "
+            'in ["time (s)"]'
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
         raise SpaceError(f"{path} cannot be read as TOML: {error}") from error
+    faults = [fault for name, entry in spec.items() if (fault := _fault(name, entry))]
+    if faults:
+        raise SpaceError(f"{path}: " + "; ".join(faults))
     return ParameterSpace.from_dict(spec)
+
+
+def _fault(name: str, entry: Any) -> str | None:
+    """Return what is wrong with the section of a parameter."""
+    if not isinstance(entry, dict):
+        return f"parameter {name!r} needs a section [{name}] with bounds = [low, high] or levels = [...], got {entry!r}"
+    nested = next((key for key, value in entry.items() if isinstance(value, dict)), None)
+    if nested is not None:
+        return f'the section {name}.{nested} is one inside {name!r}; a name with a dot is quoted, ["{name}.{nested}"]'
+    try:
+        parse_parameter(name, entry)
+    except SpaceError as error:
+        return str(error)
+    return None
 
 
 def _read_csv(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
+    records = _records(path)
+    if not records:
+        raise TableError(f"{path} is empty; a table has a line of column names, and a line for each row")
+    (first, header), *rows = records
+    if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
+        raise TableError(
+            f"{path} has the single column {header[0]!r}; save it with commas between columns and with decimal points"
+        )
+    for line, row in rows:
+        if len(row) > len(header):
+            hint = (
+                "is the header in the first line?"
+                if len(header) == 1
+                else "rows of another table, such as one that mkbo suggest has written, are joined by the names of "
+                "columns (copy only those that are in the header), and numbers need decimal points"
+            )
+            raise TableError(
+                f"{path}: line {line} has {len(row)} values, but the header in line {first} has {len(header)}; {hint}"
+            )
+    text = StringIO(newline="")
+    csv.writer(text).writerows(row + [""] * (len(header) - len(row)) for _, row in records)
+    table = pd.read_csv(StringIO(text.getvalue()), index_col=False, skip_blank_lines=False)
+    table.index = pd.Index([line for line, _ in rows], name=Origin("line", path.name))
+    return _with_names(table, header, path)
+
+
+def _records(path: Path) -> list[tuple[int, list[str]]]:
+    """Return the lines of a CSV file that hold anything, each with the number of its (first) line."""
     try:
-        table = pd.read_csv(path)
+        text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise TableError(f"{path} does not exist") from None
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise TableError(
-            f"{path} cannot be read as a CSV table: {error}; save it as CSV with commas, decimal points and UTF-8 text"
-        ) from error
-    if len(table.columns) == 1 and any(separator in table.columns[0] for separator in ";\t"):
-        raise TableError(
-            f"{path} has the single column {table.columns[0]!r}; save it with commas between columns and with "
-            "decimal points"
-        )
-    return table
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path} is not UTF-8 text; in Excel choose 'CSV UTF-8', or pass the .xlsx") from error
+    records: list[tuple[int, list[str]]] = []
+    line = 1
+    reader = csv.reader(StringIO(text, newline=""))
+    try:
+        for record in reader:
+            filled = [i for i, cell in enumerate(record) if cell.strip()]
+            if filled:
+                records.append((line, record[: max(filled) + 1] if records else record))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise TableError(f"{path} cannot be read as a CSV table: {error} in line {line}") from error
+    return records
 
 
 def _read_sheet(path: Path, sheet: str) -> "pd.DataFrame":
@@ -98,11 +172,42 @@ def _read_sheet(path: Path, sheet: str) -> "pd.DataFrame":
                 raise TableError(f"{path} has no sheet {sheet!r}; it has {names}")
             if not sheet and len(names) > 1:
                 raise TableError(f"{path} has the sheets {names}; name one, as in {path}{SHEET_MARK}{names[0]}")
-            return pd.read_excel(book, sheet_name=sheet or names[0])
+            table = pd.read_excel(book, sheet_name=sheet or names[0])
+            header = pd.read_excel(book, sheet_name=sheet or names[0], header=None, nrows=1)
     except FileNotFoundError:
         raise TableError(f"{path} does not exist") from None
     except (OSError, zipfile.BadZipFile, KeyError) as error:
         raise TableError(f"{path} cannot be read as an Excel workbook: {error}; save it as .xlsx or as CSV") from error
+    called = f"{path.name}{SHEET_MARK}{sheet}" if sheet else path.name
+    if header.empty:
+        raise TableError(f"{called} is empty; a table has a row of column names, and a row for each experiment")
+    table.index = pd.RangeIndex(2, len(table) + 2, name=Origin("row", called))
+    return _with_names(table, ["" if pd.isna(name) else str(name) for name in header.iloc[0]], path)
+
+
+def _with_names(table: "pd.DataFrame", header: list[str], path: Path) -> "pd.DataFrame":
+    """Return a table with the names of its header, blanks around them stripped, and without empty nameless columns.
+
+    Raises
+    ------
+    TableError
+        If names are doubled, or half of the columns have values but no name.
+    """
+    names = [name.strip() for name in header]
+    doubled = sorted({name for name in names if name and names.count(name) > 1})
+    if doubled:
+        raise TableError(f"{path}: columns {doubled} occur more than once; rename or drop the extra ones")
+    padded = [name for name, plain in zip(header, names, strict=True) if plain and name != plain]
+    if padded:
+        warnings.warn(f"{path}: blanks around the column names {padded} are left out", TableWarning, stacklevel=4)
+    filled = table.notna().any().tolist()
+    nameless = [j for j, name in enumerate(names) if not name and filled[j]]
+    if 2 * len(nameless) >= len(names):
+        raise TableError(
+            f"{path}: columns {[j + 1 for j in nameless]} have values but no name; is the header in the first line?"
+        )
+    table.columns = [name or f"Unnamed: {j}" for j, name in enumerate(names)]
+    return table.loc[:, [bool(name) or filled[j] for j, name in enumerate(names)]]
 
 
 def _need_openpyxl() -> None:

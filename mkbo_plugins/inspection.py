@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mkbo_plugins.errors import MkboError, MkboWarning
+from mkbo_plugins.hints import did_you_mean
 from mkbo_plugins.parameters import Numeric
 from mkbo_plugins.space import ParameterSpace, check_doubled
 from mkbo_plugins.table import Task, check_rows, read_table
@@ -25,6 +26,10 @@ class Severity(StrEnum):
 
     ERROR = "error"
     REMARK = "remark"
+
+
+MANY_LEVELS = 0.8
+"""Share of rows with a level of their own, from which on a column of text rather names rows."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,17 @@ def inspect_table(
     if target in present:
         findings += _of_target(table, target, settings)
     else:
-        findings.append(Finding(Severity.ERROR, target, f"target {target!r} is not a column; the table has {present}"))
+        hint = did_you_mean(target, present)
+        findings.append(
+            Finding(Severity.ERROR, target, f"target {target!r} is not a column; the table has {present}{hint}")
+        )
     spaces = {}
     for name in others if space is None else space.names:
         spaces[name], faults = _parameter(table, name, space)
         findings += faults
+    for name, single in spaces.items():
+        doubts = doubts_of_columns(table, single, taken=space is None and len(others) > 1) if single else {}
+        findings += [Finding(Severity.REMARK, name, doubt) for doubt in doubts.values()]
     if space is not None:
         unused = [name for name in others if name not in space.names]
         if unused:
@@ -95,6 +106,49 @@ def inspect_table(
         found = _found(None, lambda: read_table(table, target, whole, groups=groups, missing="drop", **settings))
         findings += [finding for finding in found if finding.message not in known]
     return sorted(findings, key=lambda finding: finding.severity is Severity.REMARK)
+
+
+def doubts_of_columns(table: "pd.DataFrame", space: ParameterSpace, *, taken: bool) -> dict[str, str]:
+    """Return, for columns that may not be meant as they are taken, why not.
+
+    Parameters
+    ----------
+    table
+        The table.
+    space
+        Its parameters.
+    taken
+        Whether they were taken from its columns, so that some may be none.
+    """
+    doubts = {}
+    for parameter in space.parameters:
+        name, levels = parameter.name, parameter.indexed_levels
+        alike = _alike(levels)
+        if alike:
+            doubts[name] = (
+                f"levels of {name!r} differ only in case or blanks: {alike}; if they mean the same, write one"
+            )
+        elif taken and _names_rows(table[name].dropna(), levels):
+            doubts[name] = (
+                f"column {name!r} seems to name rows ({table[name].nunique()} values in {len(table)} rows); if it is "
+                "no parameter, leave it out with table.drop(columns=...) (--ignore)"
+            )
+    return doubts
+
+
+def _alike(levels: tuple[Any, ...]) -> list[list[Any]]:
+    """Return levels that are the same but for case and blanks."""
+    found: dict[str, list[Any]] = {}
+    for level in levels:
+        found.setdefault("".join(str(level).casefold().split()), []).append(level)
+    return [same for same in found.values() if len(same) > 1]
+
+
+def _names_rows(values: "pd.Series[Any]", levels: tuple[Any, ...]) -> bool:
+    """Return whether nearly every row has its own level, or numbers count the rows."""
+    if levels:
+        return len(levels) > 2 and len(levels) >= MANY_LEVELS * len(values)
+    return len(values) > 2 and bool((np.diff(values.to_numpy(dtype=float)) == 1).all())
 
 
 def _of_target(table: "pd.DataFrame", target: str, settings: dict[str, Any]) -> list[Finding]:
@@ -108,7 +162,9 @@ def _parameter(
 ) -> tuple[ParameterSpace | None, list[Finding]]:
     """Return the space of one parameter, taken from its column where none is given, and what is wrong with it."""
     if name not in table.columns:
-        return None, [Finding(Severity.ERROR, name, f"column {name!r} is missing; the table has {list(table.columns)}")]
+        hint = did_you_mean(name, table.columns)
+        message = f"column {name!r} is missing; the table has {list(table.columns)}{hint}"
+        return None, [Finding(Severity.ERROR, name, message)]
     numbers = np.arange(len(table))
     rows = table[[name]].assign(**{_STAND_IN: numbers})
     if space is not None:

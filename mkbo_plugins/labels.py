@@ -41,8 +41,8 @@ def read_labels(values: list[Any], target: str) -> tuple[np.ndarray, tuple[str, 
         shown = ", ".join(map(repr, classes[:SHOWN_CLASSES])) + (", ..." if len(classes) > SHOWN_CLASSES else "")
         raise TableError(
             f"target {target!r} has {len(classes)} classes ({shown}), and a machine tells two apart: train on one "
-            f"against the others, as in table.assign(good=table[{target!r}] == {classes[-1]!r}), or on numbers with "
-            "task='regression'"
+            f"against the others, with a column that says whether it is {classes[-1]!r}, or on numbers with "
+            "task='regression' (--task regression)"
         )
     return np.where([value == classes[1] for value in plain], 1.0, -1.0), (str(classes[0]), str(classes[1]))
 

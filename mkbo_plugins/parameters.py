@@ -12,6 +12,7 @@ from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array, constant
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.hints import did_you_mean, shown_value
 
 Frame: TypeAlias = Literal["centred", "unit"]
 FRAMES: tuple[Frame, ...] = ("centred", "unit")
@@ -288,9 +289,14 @@ def _reads_as_number(value: Any) -> bool:
 
 
 def looks_numeric(values: Sequence[Any]) -> bool:
-    """Return whether most values are text that stands for a number, decimal commas and separators allowed."""
-    stripped = [re.sub(r"[\s,;.'<>~%]", "", value) for value in values if isinstance(value, str)]
-    return 2 * sum(text.lstrip("+-").isdigit() for text in stripped) > len(values)
+    """Return whether most values are numbers or text that stands for one, decimal commas and separators allowed."""
+    return 2 * sum(is_number(value) or _stands_for_number(value) for value in values) > len(values)
+
+
+def _stands_for_number(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    return _reads_as_number(value) or re.sub(r"[\s,;.'<>~%]", "", value).lstrip("+-").isdigit()
 
 
 def plain_value(value: Any) -> Any:
@@ -304,7 +310,7 @@ def _number(value: Any, name: str) -> float:
         return float(value)
     if _is_missing(value):
         raise SpaceError(f"parameter {name!r}: value missing; give one, or leave the row out")
-    raise SpaceError(f"parameter {name!r} takes finite numbers, got {value!r:.60}")
+    raise SpaceError(f"parameter {name!r} takes finite numbers, got {shown_value(value)}")
 
 
 def _level_index(value: Any, name: str, levels: Sequence[Level]) -> int:
@@ -315,7 +321,9 @@ def _level_index(value: Any, name: str, levels: Sequence[Level]) -> int:
                 return index
     if _is_missing(value):
         raise SpaceError(f"parameter {name!r}: value missing; its levels are {list(levels)}")
-    raise SpaceError(f"parameter {name!r}: unknown level {value!r:.60}; its levels are {list(levels)}")
+    raise SpaceError(
+        f"parameter {name!r}: unknown level {value!r:.60}; its levels are {list(levels)}{did_you_mean(value, levels)}"
+    )
 
 
 def _is_missing(value: Any) -> bool:
@@ -387,13 +395,18 @@ def _parse_bounds(name: str, entry: tuple[Any, ...]) -> Numeric:
     return Numeric(name, plain_value(entry[0]), plain_value(entry[1]), log="log" in flags, integer="integer" in flags)
 
 
+def _key_hint(entry: Mapping[str, Any]) -> str:
+    known = ("bounds", "log", "integer", "levels", "ordered")
+    return next((did_you_mean(key, known) for key in entry if key not in known), "")
+
+
 def _parse_mapping(name: str, entry: Mapping[str, Any]) -> Parameter:
     kinds = {"bounds": {"bounds", "log", "integer"}, "levels": {"levels", "ordered"}}
     kind = next((kind for kind, keys in kinds.items() if kind in entry and set(entry) <= keys), None)
     if kind is None:
         raise SpaceError(
             f"parameter {name!r}: expected 'bounds' (with 'log', 'integer') or 'levels' (with 'ordered'), "
-            f"got keys {sorted(map(str, entry))}"
+            f"got keys {sorted(map(str, entry))}{_key_hint(entry)}"
         )
     for flag in ("log", "integer", "ordered"):
         if not isinstance(entry.get(flag, False), (bool, np.bool_)):

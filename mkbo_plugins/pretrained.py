@@ -1,33 +1,21 @@
 """The pre-trained covariance: fitted, frozen, comparable, and saved as one small file."""
 
-import math
-import os
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mkbo_plugins.core.covariance import FixedCovariance
-from mkbo_plugins.core.design import upper_confidence_design
 from mkbo_plugins.core.evaluator import CertifiedEvaluator, Choice
-from mkbo_plugins.core.form_model import Points
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.two_layer import squared_exponential_profile
-from mkbo_plugins.core.verdict import Verdict, judge
-from mkbo_plugins.errors import KernelError, TableError
-from mkbo_plugins.parameters import Frame, is_finite_number, is_number
-from mkbo_plugins.space import ParameterSpace, as_array
+from mkbo_plugins.covariance import Covariance, check_gram, finite
+from mkbo_plugins.errors import KernelError
+from mkbo_plugins.parameters import Frame
+from mkbo_plugins.space import ParameterSpace
 
 if TYPE_CHECKING:
     from mkbo_plugins.core.kernels import FreeKernel
-
-GRAM_FORMS = ("base", "reweighted", "normalised", "two_layer", "moment")
-FEWEST = 3
-"""Values of a target below which nothing can be judged."""
-
-Direction = Literal["same", "opposite", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +42,8 @@ class TrainingRecord:
         that of predicted labels with both classes weighing the same: four times the error rate.
     notes
         Remarks worth a look, such as a best value at the edge of the grid.
+    classes
+        Names of the labels -1 and 1 of a classifier; None otherwise.
     """
 
     target: str
@@ -66,6 +56,7 @@ class TrainingRecord:
     epsilon: float | None
     loo_mse: float
     notes: tuple[str, ...] = ()
+    classes: tuple[str, str] | None = None
 
     @property
     def explained(self) -> float:
@@ -79,10 +70,11 @@ class TrainingRecord:
 
 
 @dataclass(frozen=True)
-class PretrainedCovariance:
+class PretrainedCovariance(Covariance):
     """A covariance function pre-trained on a table of condensed knowledge.
 
-    Made by `pretrain` or `load`; two of them are equal when everything in them is.
+    Made by `pretrain` or `load`; two of them are equal when everything in them is. What it shares with covariances of
+    several tables is described under `mkbo_plugins.covariance.Covariance`.
 
     Parameters
     ----------
@@ -96,6 +88,8 @@ class PretrainedCovariance:
         What it was trained on and how.
     log_target
         Whether the machine was trained on the logarithm of the target.
+    earlier
+        What further tables, by which the kernel is re-weighted too, were and how their machines were chosen.
     """
 
     space: ParameterSpace
@@ -103,16 +97,23 @@ class PretrainedCovariance:
     fixed: FixedCovariance
     record: TrainingRecord
     log_target: bool = False
+    earlier: tuple[TrainingRecord, ...] = ()
 
     def __post_init__(self) -> None:
-        d, support = len(self.space.coordinate_names), self.support
-        if support.shape[1] != d or self.kernel.dimension not in (None, d):
-            raise KernelError(f"support and weights must have the space's {d} coordinates, got {support.shape[1]}")
+        d = len(self.space.coordinate_names)
+        found = {table.points.shape[1] for table in (*self.fixed.earlier, self.fixed.decision.table)}
+        if found != {d} or self.kernel.dimension not in (None, d):
+            raise KernelError(
+                f"support and weights must have the space's {d} coordinates, got {', '.join(map(str, sorted(found)))}"
+            )
+        if len(self.earlier) != len(self.fixed.earlier):
+            raise KernelError(f"{len(self.fixed.earlier)} further tables need as many records, got {len(self.earlier)}")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for values in (self.support, self.alpha):  # pickling makes arrays writable
-            values.setflags(write=False)
+        for table in self.fixed.kernel.tables:  # pickling makes arrays writable
+            table.points.setflags(write=False)
+            table.alpha.setflags(write=False)
 
     def __repr__(self) -> str:
         """Return one line: target, parameters, rows and quality."""
@@ -121,9 +122,10 @@ class PretrainedCovariance:
             f"rows={self.record.rows}, explained={self.record.explained:.2f}, trainer={self.record.trainer!r})"
         )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "PretrainedCovariance":
-        """Return itself, since nothing in it can change."""
-        return self
+    @property
+    def members(self) -> "tuple[PretrainedCovariance, ...]":
+        """Itself alone; see `CombinedCovariance` for several."""
+        return (self,)
 
     @property
     def kernel(self) -> "FreeKernel":
@@ -193,19 +195,8 @@ class PretrainedCovariance:
         KernelError
             If an argument is not as described.
         """
-        CertifiedEvaluator(self.kernel, (self.fixed.decision.table,), self.support.shape[1], choice, tolerance)
+        CertifiedEvaluator(self.kernel, self.fixed.kernel.tables, self.support.shape[1], choice, tolerance)
         return replace(self, fixed=replace(self.fixed, choice=choice, tolerance=tolerance))
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the canonical content, as hexadecimal digits."""
-        from mkbo_plugins.artefact import content_fingerprint
-
-        return content_fingerprint(self)
-
-    def to_coordinates(self, X: Any) -> np.ndarray:
-        """Return frame coordinates, (n, d), of points in raw units, as `ParameterSpace.to_raw` accepts them."""
-        return np.asarray(self.space.to_coordinates(self.space.to_raw(X), self.frame))
 
     def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: float = 1.0) -> np.ndarray:
         """Return the Gram matrix between points in raw units.
@@ -233,20 +224,19 @@ class PretrainedCovariance:
         KernelError
             If `form` or `s` is not as described, or points lie so far outside the bounds that the result overflows.
         """
-        if form not in GRAM_FORMS:
-            raise KernelError(f"form must be one of {list(GRAM_FORMS)}, got {form!r}")
-        if not (is_number(s) and s > 0 and (s == math.inf or is_finite_number(s))):
-            raise KernelError(f"s must be a number above 0, got {s!r:.60}")
+        check_gram(form, [s])
         Z = self.to_coordinates(X)
         Z2 = None if X2 is None else self.to_coordinates(X2)
         if X2 is None and len(Z) == 0:
             return np.empty((0, 0))
+        return finite(np.asarray(self.gram_of_coordinates(Z, Z2, form, s)))
+
+    def gram_of_coordinates(self, Z: np.ndarray, Z2: np.ndarray | None, form: str, s: float) -> np.ndarray:
+        """Return `gram` between frame coordinates (n, d) and (n', d), with nothing checked."""
         value = self.fixed.part(get_form(form).parts[0], Z, Z2)
         if form == "reweighted":
-            value = value * self.fixed.mean_diagonal
-        if form == "two_layer":
-            value = squared_exponential_profile(value, s)
-        return _finite(np.asarray(value))
+            return value * self.fixed.mean_diagonal
+        return squared_exponential_profile(value, s) if form == "two_layer" else value
 
     def gram_error(self, X: Any, X2: Any = None) -> np.ndarray:
         """Return bounds on the errors of the re-weighted Gram matrix, relative to sqrt(K^E(x, x) K^E(x', x')).
@@ -273,113 +263,9 @@ class PretrainedCovariance:
 
         Of labels, it is the decision value: above 0 for the label that counts as 1.
         """
-        g = np.asarray(self.fixed.decision(self.to_coordinates(X)))
-        return _finite(np.exp(g) if self.log_target else g)
+        return finite(self.predict_at_coordinates(self.to_coordinates(X)))
 
-    def starting_points(self, n: int, direction: Direction = "unknown", *, seed: int = 0) -> list[dict[str, Any]]:
-        """Propose first experiments from the table alone, before the target has any data.
-
-        Parameters
-        ----------
-        n
-            Number of points.
-        direction
-            ``"same"`` if a large table target speaks for a good experiment, ``"opposite"`` if a small one does,
-            ``"unknown"`` for points that fill the space.
-        seed
-            Seed of the candidates.
-
-        Returns
-        -------
-        list of mappings
-            Points as names and values in raw units, best first. Each maximises the predicted (or, for
-            ``"opposite"``, the negated) standardised target plus one posterior standard deviation of the base
-            kernel given the points before it, so they lie as far apart as the length scales learned ask for.
-
-        Raises
-        ------
-        MkboError
-            If an argument is not as described, or fewer than `n` different points were found in the space.
-        """
-        if direction not in ("same", "opposite", "unknown"):
-            raise KernelError(f"direction must be 'same', 'opposite' or 'unknown', got {direction!r}")
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise KernelError(f"n must be a whole number of at least 1, got {n!r}")
-        raw = self.space.sobol(max(1024, 8 * n), seed)
-        raw = raw[np.sort(np.unique(raw, axis=0, return_index=True)[1])]
-        if len(raw) < n:
-            raise KernelError(f"n = {n} asks for more points than the {len(raw)} different ones found; ask for fewer")
-        if direction == "unknown":
-            return self.space.from_raw(raw[:n])
-        Z = np.asarray(self.space.to_coordinates(raw, self.frame))
-        merit = self.fixed.standardised_decision(Z) * (1 if direction == "same" else -1)
-        return self.space.from_raw(raw[upper_confidence_design(merit, self.kernel, Z, n)])
-
-    def verdict(self, X: Any, y: Any) -> Verdict:
-        """Return whether the table helps a target, judged by the evidence of models with and without it.
-
-        Parameters
-        ----------
-        X
-            The target's points in raw units, n of them, as `ParameterSpace.to_raw` accepts them.
-        y
-            Its values, (n,).
-
-        Raises
-        ------
-        MkboError
-            If points are not of the space, or values are not n finite numbers that differ.
-
-        Notes
-        -----
-        It compares how likely the values are, which is not yet checked against the trials that tables save; see
-        `mkbo_plugins.core.verdict.judge` for a case where the two differ.
-        """
-        raw = self.space.to_raw(X)
-        values = as_array(y, "y")
-        if values.shape != (len(raw),) or not np.isfinite(values).all():
-            raise TableError(f"y must be {len(raw)} finite numbers, one for each point, got shape {values.shape}")
-        if len(values) < FEWEST or np.ptp(values) == 0:
-            raise TableError(f"a verdict needs at least {FEWEST} values that are not all equal, got {len(values)}")
-        frame, unit = (np.asarray(self.space.to_coordinates(raw, name)) for name in (self.frame, "unit"))
-        return judge(self.fixed, Points(frame, unit), values)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the covariance to a file, atomically: an existing file is replaced as a whole or not at all.
-
-        Returns
-        -------
-        Path
-            The file written.
-
-        Raises
-        ------
-        ArtefactError
-            If the file cannot be written, or the covariance holds something no file can.
-        """
-        from mkbo_plugins.artefact import save
-
-        return save(self, Path(path))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "PretrainedCovariance":
-        """Read a covariance written by `save`.
-
-        Raises
-        ------
-        ArtefactError
-            If the file is missing, damaged, altered, of another kind, or of a newer version.
-        """
-        from mkbo_plugins.artefact import load
-
-        return load(Path(path))
-
-
-def _finite(values: np.ndarray) -> np.ndarray:
-    faulty = np.argwhere(~np.isfinite(values))
-    if len(faulty):
-        raise KernelError(
-            f"the result overflows at point {int(faulty[0][0])} (counting from 0): a point lies too far outside the "
-            "bounds; check its units"
-        )
-    return values
+    def predict_at_coordinates(self, Z: np.ndarray) -> np.ndarray:
+        """Return `predict` at frame coordinates (n, d), with nothing checked."""
+        g = np.asarray(self.fixed.decision(Z))
+        return np.exp(g) if self.log_target else g

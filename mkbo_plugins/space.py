@@ -17,6 +17,7 @@ from scipy.stats import qmc
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.hints import did_you_mean
 from mkbo_plugins.parameters import (
     FRAMES,
     Categorical,
@@ -29,9 +30,12 @@ from mkbo_plugins.parameters import (
     parse_parameter,
     plain_value,
 )
+from mkbo_plugins.rows import BY_PLACE, RowNames
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SHOWN_VALUES = 5
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,9 @@ class ParameterSpace:
             raise SpaceError(f"table must be a pandas DataFrame, got {type(table).__name__}")
         present = list(table.columns)
         if target not in present:
-            raise SpaceError(f"target {target!r} is not a column of the table; it has {present}")
+            raise SpaceError(
+                f"target {target!r} is not a column of the table; it has {present}{did_you_mean(target, present)}"
+            )
         check_doubled(present, present)
         spec: dict[str, Any] = {}
         for name in present:
@@ -119,16 +125,14 @@ class ParameterSpace:
                 faulty = next((value for value in values if not isinstance(value, (str, bool, int, float))), None)
                 if faulty is not None:
                     raise SpaceError(f"column {name!r} must hold numbers, text or booleans, got {faulty!r:.60}")
-                if looks_numeric(values):
-                    raise SpaceError(
-                        f"column {name!r} holds text such as {values[0]!r:.60}, though most of it seems to be numbers; "
-                        "write plain numbers with a decimal point, or describe it in a space"
-                    )
+                if not all(map(is_number, values)) and looks_numeric(values):
+                    raise SpaceError(_text_among_numbers(table[name]))
                 levels = sorted(set(values), key=str)
                 spec[name] = {"levels": levels, "ordered": False}
             if len(levels) < 2:
                 raise SpaceError(
-                    f"column {name!r} is constant or empty: describe the space without it, or drop it (--ignore)"
+                    f"column {name!r} is constant or empty: describe the space without it, or leave it out with "
+                    "table.drop(columns=...) (--ignore)"
                 )
         return cls.from_dict(spec)
 
@@ -184,7 +188,8 @@ class ParameterSpace:
             values, or an array-like (n, number of parameters) in column order. Numeric arrays are raw already;
             elsewhere categorical values are levels.
         row_numbers
-            Numbers by which error messages call the rows; None counts from 0.
+            Numbers by which error messages call the rows; None counts from 0. Tables read from a file have those of
+            its lines.
 
         Returns
         -------
@@ -205,7 +210,8 @@ class ParameterSpace:
             columns = {name: [_record_value(record, name, i) for i, record in enumerate(points)] for name in self.names}
         else:
             return self._checked_array(points)
-        raw = [_gather(p.to_raw, columns[p.name], row_numbers) for p in self.parameters]
+        rows = RowNames.of(points, row_numbers)
+        raw = [_gather(p.to_raw, columns[p.name], rows) for p in self.parameters]
         return np.column_stack(raw) if raw[0].size else np.empty((0, len(self.names)))
 
     def _checked_array(self, points: Any) -> np.ndarray:
@@ -267,9 +273,21 @@ def _holds_booleans(values: Any) -> bool:
     return any(isinstance(value, (bool, np.bool_)) for value in np.asarray(values, dtype=object).ravel())
 
 
-def _gather(
-    convert: Callable[[Any], float], values: Iterable[Any], row_numbers: Sequence[int] | None = None
-) -> np.ndarray:
+def _text_among_numbers(column: "pd.Series[Any]") -> str:
+    """Return what to say of a column of numbers with cells that are none."""
+    present = np.flatnonzero(column.notna())
+    cells = [plain_value(value) for value in column]
+    text = odd_rows(cells, [int(row) for row in present if not is_number(cells[row])])
+    shown = ", ".join(f"{cells[row]!r:.60}" for row in text[:SHOWN_VALUES]) + (
+        ", ..." if len(text) > SHOWN_VALUES else ""
+    )
+    return (
+        f"column {column.name!r} holds text, {shown} in {RowNames.of(column).at(text)}, though most of it seems to be "
+        "numbers; write plain numbers with a decimal point, or describe it in a space"
+    )
+
+
+def _gather(convert: Callable[[Any], float], values: Iterable[Any], rows: RowNames = BY_PLACE) -> np.ndarray:
     """Convert a column, gathering the faulty rows into one message."""
     raw, faults, values = [], {}, list(values)
     for row, value in enumerate(values):
@@ -279,9 +297,7 @@ def _gather(
             faults[row] = error
     if faults:
         odd = odd_rows(values, list(faults))
-        rows = odd if row_numbers is None else [int(row_numbers[row]) for row in odd]
-        shown = f"row {rows[0]}" if len(rows) == 1 else f"rows {rows[:10]}{' and more' if len(rows) > 10 else ''}"
-        raise SpaceError(f"{faults[odd[0]]} ({shown}, counting from 0)")
+        raise SpaceError(f"{faults[odd[0]]} ({rows.at(odd)})")
     return np.asarray(raw, dtype=float)
 
 
@@ -301,11 +317,12 @@ def _table_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: table[name].tolist() for name in names}
 
 
-def check_columns(present: Sequence[Any], names: Iterable[Any]) -> None:
+def check_columns(present: Sequence[Any], names: Sequence[Any]) -> None:
     """Raise a `SpaceError` unless each of `names` occurs exactly once in `present`."""
     missing = [name for name in names if name not in present]
     if missing:
-        raise SpaceError(f"columns {missing} are missing; the table has {present}; add or rename columns")
+        close = did_you_mean(missing[0], [name for name in present if name not in names])
+        raise SpaceError(f"columns {missing} are missing; the table has {present}; add or rename columns{close}")
     check_doubled(present, names)
 
 

@@ -8,8 +8,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
+from mkbo_plugins.hints import did_you_mean, shown_value
 from mkbo_plugins.labels import check_classes, read_labels
 from mkbo_plugins.parameters import Numeric, is_finite_number, odd_rows
+from mkbo_plugins.rows import BY_PLACE, RowNames
 from mkbo_plugins.space import ParameterSpace, as_array, check_columns, check_doubled
 
 Task: TypeAlias = Literal["regression", "classification"]
@@ -44,6 +46,8 @@ class TrainingTable:
         Number of each row in the table given, (N,), counting from 0.
     classes
         Names of the classes -1 and 1 where the target is a label, else None.
+    names
+        What the rows of the table given are called.
     """
 
     X: np.ndarray
@@ -53,6 +57,7 @@ class TrainingTable:
     sample_weight: np.ndarray | None
     numbers: np.ndarray
     classes: tuple[str, str] | None = None
+    names: RowNames = BY_PLACE
 
     def __post_init__(self) -> None:
         if self.classes is None:
@@ -73,10 +78,11 @@ class TrainingTable:
             self.X[indices],
             self.y[indices],
             self.target,
-            None if groups is None else _labels(groups[indices], self.numbers[indices]),
+            None if groups is None else _labels(groups[indices], self.numbers[indices], self.names),
             None if weight is None else weight[indices] / weight[indices].mean(),
             self.numbers[indices],
             self.classes,
+            self.names,
         )
 
 
@@ -110,9 +116,10 @@ def read_table(
         raise TableError(f"missing must be 'error' or 'drop', got {missing!r}")
     frame, target = _as_frame(table, target, space)
     check_columns(list(frame.columns), [*space.names, target])
+    names = RowNames.of(frame)
     group_values = _per_row(groups, "groups", frame)
     weight_values = _per_row(sample_weight, "sample_weight", frame)
-    keep = _present_rows(frame, [*space.names, target], missing)
+    keep = _present_rows(frame, [*space.names, target], missing, names)
     frame = frame.iloc[keep]
     check_rows(len(frame))
     X = space.to_raw(frame, row_numbers=keep.tolist())
@@ -120,15 +127,14 @@ def read_table(
     if task == "classification":
         y, classes = read_labels(frame[target].tolist(), target)
     else:
-        y = _numbers(
-            frame[target].tolist(), f"target {target!r}", keep, or_else=" (labels need task='classification', --task)"
-        )
+        or_else = "; labels need task='classification' (--task classification)"
+        y = _numbers(frame[target].tolist(), f"target {target!r}", keep, names, or_else)
     if log_target:
         faulty = np.flatnonzero(y <= 0)
         if faulty.size:
             raise TableError(
-                f"log_target needs a target above 0, but {target!r} is not in rows {row_list(keep[faulty])}; drop "
-                "these rows, or leave log_target out"
+                f"log_target (--log-target) needs a target above 0, but {target!r} is not in {names.at(keep[faulty])}; "
+                "drop these rows, or leave it out"
             )
         y = np.log(y)
     for j, name in enumerate(space.names):
@@ -136,12 +142,12 @@ def read_table(
             raise TableError(
                 f"column {name!r} is constant in the table: nothing can be learned about it; leave it out of the space"
             )
-    _warn_outside(X, space, keep)
-    weight = None if weight_values is None else _weights(weight_values[keep], keep)
-    labels = None if group_values is None else _labels(group_values[keep], keep)
+    warn_outside(X, space, names, keep, stacklevel=4)
+    weight = None if weight_values is None else _weights(weight_values[keep], keep, names)
+    labels = None if group_values is None else _labels(group_values[keep], keep, names)
     if labels is None:
         _warn_replicates(X)
-    return TrainingTable(X, y, target, labels, weight, keep, classes)
+    return TrainingTable(X, y, target, labels, weight, keep, classes, names)
 
 
 def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[Any, str]:
@@ -173,7 +179,9 @@ def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[An
         raise TableError(f"name the target column, one of {list(table.columns)}")
     present = list(table.columns)
     if target not in present:
-        raise TableError(f"target {target!r} is not a column of the table; it has {present}")
+        raise TableError(
+            f"target {target!r} is not a column of the table; it has {present}{did_you_mean(target, present)}"
+        )
     if target in space.names:
         raise TableError(f"target {target!r} is also a parameter of the space; take it out of one of them")
     return table, target
@@ -216,7 +224,8 @@ def _per_row(values: Any, name: str, frame: Any) -> np.ndarray | None:
         return None
     if isinstance(values, str):
         if values not in list(frame.columns):
-            raise TableError(f"{name}: {values!r} is not a column of the table; it has {list(frame.columns)}")
+            close = did_you_mean(values, frame.columns)
+            raise TableError(f"{name}: {values!r} is not a column of the table; it has {list(frame.columns)}{close}")
         check_doubled(list(frame.columns), [values])
         values = frame[values]
     array = as_array(values, name)
@@ -225,26 +234,30 @@ def _per_row(values: Any, name: str, frame: Any) -> np.ndarray | None:
     return array
 
 
-def _present_rows(frame: Any, columns: Sequence[str], missing: str) -> np.ndarray:
+def _present_rows(frame: Any, columns: Sequence[str], missing: str, names: RowNames) -> np.ndarray:
     gaps = frame[list(columns)].isna().to_numpy()
     faulty = np.flatnonzero(gaps.any(axis=1))
     if faulty.size == 0:
         return np.arange(len(frame))
     where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
-    message = f"values are missing in columns {where}, rows {row_list(faulty)}"
+    message = f"values are missing in columns {where}, {names.at(faulty)}"
     if missing == "error":
         raise TableError(f"{message}; fill them in, or leave these rows out with missing='drop' (--drop-missing)")
-    warnings.warn(f"{message}; these {faulty.size} rows are left out", TableWarning, stacklevel=4)
+    warnings.warn(
+        f"{message}; {'this row is' if faulty.size == 1 else f'these {faulty.size} rows are'} left out",
+        TableWarning,
+        stacklevel=4,
+    )
     return np.flatnonzero(~gaps.any(axis=1))
 
 
-def _numbers(values: list[Any], what: str, numbers: np.ndarray, or_else: str = "") -> np.ndarray:
+def _numbers(values: list[Any], what: str, numbers: np.ndarray, names: RowNames, or_else: str = "") -> np.ndarray:
     faulty = [i for i, value in enumerate(values) if not is_finite_number(value)]
     if faulty:
         faulty = odd_rows(values, faulty)
         raise TableError(
-            f"{what} must hold finite numbers, got {values[faulty[0]]!r:.60} in rows {row_list(numbers[faulty])}; mend "
-            f"or drop these rows{or_else}"
+            f"{what} must hold finite numbers, got {shown_value(values[faulty[0]])} in {names.at(numbers[faulty])}; "
+            f"mend or drop these rows{or_else}"
         )
     return np.asarray(values, dtype=float)
 
@@ -258,8 +271,8 @@ def _check_spread(y: np.ndarray, target: str) -> None:
         raise TableError(f"target {target!r} spreads over {spread:g}, too much or too little; use other units")
 
 
-def _weights(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    weights = _numbers(values.tolist(), "sample_weight", numbers)
+def _weights(values: np.ndarray, numbers: np.ndarray, names: RowNames) -> np.ndarray:
+    weights = _numbers(values.tolist(), "sample_weight", numbers, names)
     faulty = np.flatnonzero(weights <= 0)
     if faulty.size == 0:
         weights = weights / weights.max()
@@ -267,18 +280,18 @@ def _weights(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         faulty = np.flatnonzero(weights < LEAST_WEIGHT)
     if faulty.size:
         raise TableError(
-            f"sample_weight must be above 0, but is not, or next to nothing, in rows {row_list(numbers[faulty])}; drop "
+            f"sample_weight must be above 0, but is not, or next to nothing, in {names.at(numbers[faulty])}; drop "
             "rows to ignore them"
         )
     return weights
 
 
-def _labels(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+def _labels(values: np.ndarray, numbers: np.ndarray, names: RowNames) -> np.ndarray:
     import pandas as pd
 
     if pd.isna(values).any():
         raise TableError(
-            f"groups are missing in rows {row_list(numbers[pd.isna(values)])}; give each row a group, or drop it"
+            f"groups are missing in {names.at(numbers[pd.isna(values)])}; give each row a group, or drop it"
         )
     labels = pd.factorize(values)[0]
     if labels.max() < 2:
@@ -286,7 +299,29 @@ def _labels(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return np.asarray(labels)
 
 
-def _warn_outside(X: np.ndarray, space: ParameterSpace, numbers: np.ndarray) -> None:
+def warn_outside(
+    X: np.ndarray, space: ParameterSpace, names: RowNames, numbers: np.ndarray | None = None, *, stacklevel: int = 3
+) -> None:
+    """Warn of rows that lie outside the bounds of a space by more than `FAR_OUTSIDE`.
+
+    Parameters
+    ----------
+    X
+        Raw values, (n, number of parameters).
+    space
+        The parameters.
+    names
+        Names of the rows of the table that these come from.
+    numbers
+        Their places in it, (n,); None means that they are all its rows.
+    stacklevel
+        As for `warnings.warn`, 2 being the caller of this function.
+
+    Warns
+    -----
+    TableWarning
+        For each parameter with such rows.
+    """
     for j, parameter in enumerate(space.parameters):
         if not isinstance(parameter, Numeric):
             continue
@@ -294,11 +329,12 @@ def _warn_outside(X: np.ndarray, space: ParameterSpace, numbers: np.ndarray) -> 
         outside = np.flatnonzero((unit < -FAR_OUTSIDE) | (unit > 1 + FAR_OUTSIDE))
         if outside.size:
             low, high = X[outside, j].min(), X[outside, j].max()
+            found = f"{low:g}" if low == high else f"from {low:g} to {high:g}"
             warnings.warn(
-                f"column {parameter.name!r} lies outside its bounds ({parameter.lower:g}, {parameter.upper:g}) in rows "
-                f"{row_list(numbers[outside])}, from {low:g} to {high:g}; check units and bounds",
+                f"column {parameter.name!r} lies outside its bounds ({parameter.lower:g}, {parameter.upper:g}) in "
+                f"{names.at(outside if numbers is None else numbers[outside])}: {found}; check units and bounds",
                 TableWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
 
 
@@ -312,9 +348,3 @@ def _warn_replicates(X: np.ndarray) -> None:
             TableWarning,
             stacklevel=4,
         )
-
-
-def row_list(indices: np.ndarray) -> str:
-    """Return row numbers as text, the first ten of many."""
-    shown = ", ".join(str(i) for i in indices[:10])
-    return f"[{shown}{', ...' if len(indices) > 10 else ''}] (counting from 0)"

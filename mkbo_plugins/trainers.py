@@ -110,6 +110,7 @@ def train_svm(
     n_jobs: int | None,
     progress: bool,
     checkpoint: Checkpoint | None,
+    shared: FreeKernel | None = None,
 ) -> Trained:
     """Return the support vector machine of least leave-one-out error over the grid.
 
@@ -129,9 +130,15 @@ def train_svm(
         Values to try by name, None for the default ones.
     checkpoint
         Where weights and finished grid cells are kept, and what it holds already.
+    shared
+        Trained kernel to use as it is, instead of one with weights and sigma of this table.
     """
     notes: list[MkboWarning] = []
-    if ard:
+    sigma_grid: Sequence[float]
+    if shared is not None:
+        template, weights, scale = shared, np.asarray(shared.weights), 1.0
+        sigma_grid = (getattr(shared, "sigma", 1.0),)
+    elif ard:
         known = None if checkpoint is None else checkpoint.evidence
         if known is None:
             evidence = _evidence(template, X, data, ranges, ard=True, progress=progress)
@@ -152,7 +159,7 @@ def train_svm(
             data.y,
             C=_grid(grids["C"], "C", C_GRID, spread),
             epsilon=[0.0] if labels else _grid(grids["epsilon"], "epsilon", EPSILON_GRID, spread, zero=True),
-            sigma=_grid(grids["sigma"], "sigma", sigma_grid, scale),
+            sigma=_grid(None if shared is not None else grids["sigma"], "sigma", sigma_grid, scale),
             sample_weight=data.sample_weight,
             groups=data.groups,
             labels=labels,
@@ -195,7 +202,7 @@ def _selection_notes(selection: Selection) -> list[MkboWarning]:
     notes: list[MkboWarning] = [
         GridEdgeWarning(
             f"the best {name} ({getattr(selection, name):.3g}) is at the edge of its grid; a better one may lie "
-            f"outside: often harmless, or pass {name}=[...] to pretrain to look further"
+            f"outside: often harmless; in Python, {name}=[...] looks further"
         )
         for name in selection.at_edge
     ]

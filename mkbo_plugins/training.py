@@ -3,25 +3,18 @@
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from mkbo_plugins.checkpoint import Checkpoint, problem_key
+from mkbo_plugins.combined import CombinedCovariance
 from mkbo_plugins.core import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential
-from mkbo_plugins.core.covariance import FixedCovariance
-from mkbo_plugins.core.decision import DecisionFunction
-from mkbo_plugins.core.reweighting import ReweightedKernel
-from mkbo_plugins.core.subset import space_filling_rows
-from mkbo_plugins.errors import FitError, MkboError, MkboWarning, SampleWarning
-from mkbo_plugins.labels import balanced_weights
+from mkbo_plugins.errors import FitError
 from mkbo_plugins.parameters import Frame
-from mkbo_plugins.pretrained import PretrainedCovariance, TrainingRecord
-from mkbo_plugins.space import ParameterSpace, as_array, check_frame
-from mkbo_plugins.table import Task, TrainingTable, read_table, row_list
-from mkbo_plugins.trainers import train_gp, train_svm
+from mkbo_plugins.sources import check_alike, sources_of
+from mkbo_plugins.space import ParameterSpace, check_frame
+from mkbo_plugins.table import Task, read_table
+from mkbo_plugins.tablefit import Fitted, Rows, Settings, chained, fit_table
 
 KERNELS: dict[str, FreeKernel] = {
     "se": SquaredExponential(),
@@ -33,14 +26,15 @@ KERNELS: dict[str, FreeKernel] = {
 
 def pretrain(
     table: Any,
-    target: str | None = None,
-    space: ParameterSpace | None = None,
+    target: str | Sequence[str | None] | None = None,
+    space: ParameterSpace | Sequence[ParameterSpace] | None = None,
     kernel: str | FreeKernel = "se",
     ard: bool = True,
     frame: Frame = "centred",
     task: Task = "regression",
     trainer: Literal["svm", "gp"] = "svm",
     *,
+    combine: Literal["sum", "chain"] = "sum",
     C: float | Sequence[float] | None = None,
     sigma: float | Sequence[float] | None = None,
     epsilon: float | Sequence[float] | None = None,
@@ -52,18 +46,20 @@ def pretrain(
     n_jobs: int | None = None,
     progress: bool = True,
     resume: str | os.PathLike[str] | None = None,
-) -> PretrainedCovariance:
-    """Pre-train a covariance function on a table of condensed knowledge.
+) -> Any:
+    """Pre-train a covariance function on a table of condensed knowledge, or on several.
 
     Parameters
     ----------
     table
         DataFrame with a column for each parameter and the target, or a pair of arrays (X, y): X (N, number of
         parameters) in raw units with columns in space order, y (N,); or the result of a scikit-optimize run.
+        A list of these for several tables.
     target
-        Name of the target column.
+        Name of the target column; of several tables, one for all or a list with one for each.
     space
-        The table's parameters; `ParameterSpace.from_table` makes one from the columns' extremes.
+        The table's parameters; `ParameterSpace.from_table` makes one from the columns' extremes. Of several tables, a
+        list with one for each, or one for all, of which each DataFrame has the parameters that are among its columns.
     kernel
         ``"se"``, ``"exponential"``, ``"polynomial"`` (of degree 3), ``"linear"``, or a free kernel, whose weights
         (and sigma) are replaced.
@@ -81,12 +77,19 @@ def pretrain(
         ``"svm"``: dual coefficients of a support vector machine whose C, epsilon and sigma minimise the exact
         leave-one-out error, squared in regression; ``"gp"``: dual vector and mean of the Gaussian process (of labels,
         of the numbers -1 and 1).
+    combine
+        What becomes of several tables. ``"sum"``: each has a covariance of its own, and models sum over them with
+        scales that the optimiser fits; tables may share all, some or none of their parameters. ``"chain"``: one kernel
+        that each table re-weights in turn (Theorem 3 applied to its own result; the order does not matter to it), for
+        tables with the same parameters. Its coordinate weights and sigma are those of the last table, whose decision
+        function is kept too; so the table nearest to the target comes last.
     C, sigma, epsilon
         Value or values to try, instead of the default grids: C and epsilon in the target's units (after the
         logarithm if one is taken; for labels C has no unit, and there is no epsilon), sigma in squared frame
         coordinates. For kernels without a sigma, the weights are divided by it.
     groups
-        Column name or labels (N,); rows of one group are left out together, as replicates must be.
+        Column name or labels (N,); rows of one group are left out together, as replicates must be. Of several tables,
+        a column name for all or a list with one entry for each, as for `sample_weight`.
     sample_weight
         Column name or positive weights (N,) of the rows.
     missing
@@ -103,12 +106,12 @@ def pretrain(
         Show a progress bar where a person can see it.
     resume
         File in which trainer ``"svm"`` keeps coordinate weights and finished grid cells; where an interrupted call
-        left one, the same call goes on from there. It may be deleted afterwards.
+        left one, the same call goes on from there. It may be deleted afterwards. For a single table only.
 
     Returns
     -------
-    PretrainedCovariance
-        The fitted, frozen covariance.
+    PretrainedCovariance or CombinedCovariance
+        The fitted, frozen covariance; a combined one of several tables with ``combine="sum"``.
 
     Raises
     ------
@@ -129,111 +132,73 @@ def pretrain(
     Source: Shilton et al., arXiv 1802.05370; coordinate weights and trainer ``"gp"`` are extensions of it.
     The leave-one-out error is conditional on coordinate weights, which all rows have shaped.
     """
-    template = _template(kernel)
-    _check_settings(space, frame, task, trainer, {"ard": ard, "log_target": log_target})
+    _check_settings(frame, task, trainer, {"ard": ard, "log_target": log_target})
     _check_counts(max_rows, n_jobs)
     if task == "classification" and (epsilon is not None or log_target):
-        raise FitError("labels have no tube and no logarithm; leave out epsilon and log_target")
-    assert space is not None
-    data = read_table(
-        table,
-        target,
-        space,
-        task=task,
-        log_target=log_target,
-        groups=groups,
-        sample_weight=sample_weight,
-        missing=missing,
-    )
-    X = np.asarray(space.to_coordinates(data.X, frame))
-    used, sample = np.arange(len(X)), data
-    if len(X) > max_rows:
-        used = space_filling_rows(X, max_rows)
-        sample = data.rows(used)
-    if task == "classification":
-        sample = replace(sample, sample_weight=balanced_weights(sample.y, sample.sample_weight))
-    ranges = space.coordinate_ranges(frame)
+        raise FitError("labels have no tube and no logarithm; leave out epsilon and log_target (--log-target)")
     grids = {"C": C, "sigma": sigma, "epsilon": epsilon}
     if trainer == "gp":
         given = [name for name, value in (grids | {"resume": resume}).items() if value is not None]
         if given:
-            raise FitError(f"trainer='gp' learns its scales from the evidence; leave out {given} or use trainer='svm'")
-        trained = train_gp(template, X[used], sample, ranges, ard=ard, progress=progress)
-    else:
-        checkpoint = None
-        if resume is not None:
-            checkpoint = Checkpoint(Path(resume), _problem_key(template, ard, X[used], sample, ranges, grids))
-        trained = train_svm(
-            template,
-            X[used],
-            sample,
-            ranges,
-            ard=ard,
-            grids=grids,
-            n_jobs=n_jobs,
-            progress=progress,
-            checkpoint=checkpoint,
-        )
-    fixed = _measure(trained.decision, X[used])
-    notes: list[MkboWarning | str] = [*trained.notes]
-    if sample.classes is not None:
-        notes = [_label_note(sample.y, sample.classes), *notes]
-    if len(used) < len(X):
-        notes = [_sample_note(trained.decision, X, data, used), *notes]
-    for note in notes:
-        if isinstance(note, Warning):
-            warnings.warn(note, stacklevel=2)
-    record = TrainingRecord(
-        target=data.target,
-        rows=len(used),
-        target_mean=float(sample.y.mean()),
-        target_spread=float(sample.y.std()),
-        task=task,
-        trainer=trainer,
-        C=trained.C,
-        epsilon=trained.epsilon,
-        loo_mse=trained.loo_mse,
-        notes=tuple(map(str, notes)),
+            raise FitError(
+                f"trainer='gp' (--trainer gp) learns its scales from the evidence; leave out {given}, or use "
+                "trainer='svm' (--trainer svm)"
+            )
+    settings = Settings(
+        _template(kernel), ard, frame, task, trainer, grids, bool(log_target), max_rows, n_jobs, progress, resume
     )
-    return PretrainedCovariance(space, frame, fixed, record, bool(log_target))
+    sources = sources_of(table, target, space, groups, sample_weight)
+    _check_several(len(sources), combine, trainer, resume)
+    if combine == "chain":
+        check_alike(sources)
+    rows = []
+    for source in sources:
+        with source.named_errors():
+            data = read_table(
+                source.table,
+                source.target,
+                source.space,
+                task=task,
+                log_target=log_target,
+                groups=source.groups,
+                sample_weight=source.sample_weight,
+                missing=missing,
+            )
+            rows.append(Rows.of(data, source.space, settings))
+    fits: list[Fitted] = []
+    for source, one in zip(reversed(sources), reversed(rows), strict=True):
+        with source.named_errors():
+            fits.append(fit_table(one, settings, fits[0].cov.kernel if combine == "chain" and fits else None))
+    fits.reverse()
+    for source, fit in zip(sources, fits, strict=True):
+        for note in fit.notes:
+            if isinstance(note, Warning):
+                warnings.warn(source.named(note), stacklevel=2)
+    covs = [fit.cov for fit in fits]
+    if len(covs) == 1:
+        return covs[0]
+    return chained(covs[:-1], covs[-1], rows[-1].trained) if combine == "chain" else CombinedCovariance(tuple(covs))
+
+
+def _check_several(tables: int, combine: str, trainer: str, resume: Any) -> None:
+    if combine not in ("sum", "chain"):
+        raise FitError(f"combine must be 'sum' or 'chain', got {combine!r}")
+    if tables > 1 and resume is not None:
+        raise FitError("resume keeps the search on one table; train each by itself and join them, CombinedCovariance")
+    if tables > 1 and combine == "chain" and trainer == "gp":
+        raise FitError(
+            "combine='chain' (--combine chain) trains machines with one kernel, which trainer='gp' (--trainer gp) "
+            "cannot; use trainer='svm' (--trainer svm)"
+        )
 
 
 def _check_counts(max_rows: int, n_jobs: int | None) -> None:
     if isinstance(max_rows, bool) or not isinstance(max_rows, (int, np.integer)) or max_rows < 3:
-        raise FitError(f"max_rows must be a whole number of at least 3, got {max_rows!r}")
+        raise FitError(f"max_rows (--max-rows) must be a whole number of at least 3, got {max_rows!r}")
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
-        raise FitError(f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}; -1 uses every core")
-
-
-def _problem_key(
-    template: FreeKernel, ard: bool, X: np.ndarray, data: TrainingTable, ranges: np.ndarray, grids: dict[str, Any]
-) -> str:
-    values = [None if given is None else as_array(given, name) for name, given in grids.items()]
-    return problem_key([template, bool(ard), X, data.y, data.groups, data.sample_weight, data.classes, ranges, *values])
-
-
-def _sample_note(decision: DecisionFunction, X: np.ndarray, data: TrainingTable, used: np.ndarray) -> SampleWarning:
-    others = np.setdiff1d(np.arange(len(X)), used)
-    predicted, values = np.asarray(decision(X[others])), data.y[others]
-    if data.classes is None:
-        error = float(np.sqrt(np.mean((predicted - values) ** 2)))
-        quality = f"with a root mean squared error of {error:.4g}, their standard deviation being {values.std():.4g}"
-    else:
-        quality = f"rightly in {np.mean(predicted * values > 0):.0%}"
-    return SampleWarning(
-        f"of {len(X)} rows, {len(used)} that fill the space were trained on, rows {row_list(data.numbers[used])}; "
-        f"leave-one-out errors are theirs; the other {len(others)} are predicted {quality}; to use more, raise "
-        "max_rows (--max-rows)",
-        rows=tuple(map(int, data.numbers[used])),
-    )
-
-
-def _label_note(y: np.ndarray, classes: tuple[str, str]) -> str:
-    counts = int(np.sum(y < 0)), int(np.sum(y > 0))
-    return (
-        f"label {classes[1]!r} ({counts[1]} rows) counts as 1 and {classes[0]!r} ({counts[0]} rows) as -1; each row is "
-        "weighed so that both classes weigh the same"
-    )
+        raise FitError(
+            f"n_jobs (--jobs) must be None or a whole number other than 0, got {n_jobs!r}; -1 uses every core"
+        )
 
 
 def _template(kernel: str | FreeKernel) -> FreeKernel:
@@ -244,12 +209,7 @@ def _template(kernel: str | FreeKernel) -> FreeKernel:
     return KERNELS[kernel]
 
 
-def _check_settings(space: ParameterSpace | None, frame: str, task: str, trainer: str, flags: dict[str, bool]) -> None:
-    if not isinstance(space, ParameterSpace):
-        raise MkboError(
-            f"space must be a ParameterSpace, got {type(space).__name__}; describe one with ParameterSpace.from_dict, "
-            "or take it from the table with ParameterSpace.from_table(table, target)"
-        )
+def _check_settings(frame: str, task: str, trainer: str, flags: dict[str, bool]) -> None:
     check_frame(frame)
     if task not in ("regression", "classification"):
         raise FitError(f"task must be 'regression' or 'classification', got {task!r}")
@@ -258,23 +218,3 @@ def _check_settings(space: ParameterSpace | None, frame: str, task: str, trainer
     for name, value in flags.items():
         if not isinstance(value, (bool, np.bool_)):
             raise FitError(f"{name} must be True or False, got {value!r}")
-
-
-def _measure(decision: DecisionFunction, X: np.ndarray) -> FixedCovariance:
-    """Measure the scales of g and K^E over the table's rows."""
-    g = np.asarray(decision(X))
-    spread = float(g.std())
-    if not np.isfinite(spread) or spread <= 1e-10 * max(1e-300, float(np.abs(g).max())):
-        raise FitError(
-            "the trained decision function is constant over the table: it carries no knowledge to transfer; "
-            "try other C, epsilon or sigma"
-        )
-    kernel = ReweightedKernel(decision.kernel, (decision.table,))
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean_diagonal = float(np.mean(kernel(X, X)))
-    if not (np.isfinite(mean_diagonal) and mean_diagonal > 0):
-        raise FitError(
-            f"the re-weighted kernel is {mean_diagonal:g} on the mean over the table, beyond double precision; try "
-            "larger sigma or smaller C, or mend rows far outside the bounds"
-        )
-    return FixedCovariance(decision, mean_diagonal=mean_diagonal, decision_mean=float(g.mean()), decision_spread=spread)

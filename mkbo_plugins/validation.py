@@ -8,6 +8,7 @@ import numpy as np
 from mkbo_plugins.core.evidence import held_out_residuals
 from mkbo_plugins.core.subset import space_filling_rows
 from mkbo_plugins.core.svr import leave_one_out
+from mkbo_plugins.covariance import Covariance, only_table
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.labels import balanced_weights
 from mkbo_plugins.pretrained import PretrainedCovariance
@@ -37,7 +38,7 @@ class HeldOut:
 
 
 def held_out(
-    cov: PretrainedCovariance,
+    cov: Covariance,
     table: Any,
     *,
     groups: Any = None,
@@ -58,6 +59,7 @@ def held_out(
     TableError
         If the table is not the one trained on.
     """
+    cov = only_table(cov)
     record = cov.record
     task: Task = "classification" if record.task == "classification" else "regression"
     data = read_table(

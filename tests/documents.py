@@ -30,3 +30,11 @@ def write_older_device(folder: Path) -> None:
     table = pd.DataFrame(space.from_raw(space.sobol(20)))
     table["G_D_ratio"] = np.sin(table["power_mW"] / 1500) + np.log10(table["time_ms"]) + (table["gas"] == "Air")
     table.to_csv(folder / "older_device.csv", index=False)
+
+
+def write_handbook(folder: Path) -> None:
+    """Write another table of the reader's, which shares one parameter with the first."""
+    space = ParameterSpace.from_dict({"pulse_ns": (10, 200), "power_mW": (100, 5500)})
+    table = pd.DataFrame(space.from_raw(space.sobol(12)))
+    table["roughness_um"] = table["power_mW"] / 1000 - np.log(table["pulse_ns"])
+    table.to_csv(folder / "handbook.csv", index=False)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mkbo_plugins import ParameterSpace, PretrainedCovariance
+from mkbo_plugins import CombinedCovariance, ParameterSpace, PretrainedCovariance
 from mkbo_plugins.core import (
     Exponential,
     FreeKernel,
@@ -30,8 +30,9 @@ from mkbo_plugins.core import (
 )
 from mkbo_plugins.core.covariance import FixedCovariance
 from mkbo_plugins.core.decision import DecisionFunction
+from mkbo_plugins.covariance import GRAM_FORMS
 from mkbo_plugins.errors import ArtefactError
-from mkbo_plugins.pretrained import GRAM_FORMS, TrainingRecord
+from mkbo_plugins.pretrained import TrainingRecord
 
 SVM_RECORD = TrainingRecord("y", 24, 5.0, 0.7, "regression", "svm", 5.0, 0.05, 0.03)
 GP_RECORD = TrainingRecord("y", 24, 5.0, 0.7, "regression", "gp", None, None, 0.03, ("a remark — with ünïcode",))
@@ -66,7 +67,19 @@ def build(
         WeightedPoints(np.array(points), np.array(alpha)),
         values.pop("bias"),
     )
-    return PretrainedCovariance(space or plane(), frame, FixedCovariance(decision, **values), record, log_target)
+    fixed = FixedCovariance(decision, **values)
+    return PretrainedCovariance(space or plane(), frame, fixed, record, log_target, (record,) * len(fixed.earlier))
+
+
+def build_chain() -> PretrainedCovariance:
+    """Return a covariance that a further table re-weights too."""
+    return build(earlier=(WeightedPoints(np.array([[0.2, 0.3], [-0.4, 0.9]]), np.array([0.5, -0.5])),))
+
+
+def build_combined() -> CombinedCovariance:
+    """Return a covariance of two tables with one parameter in common."""
+    other = ParameterSpace.from_dict({"b": (1e-3, 10, "log"), "c": (0, 5)})
+    return CombinedCovariance((build(), build(space=other, bias=2.0)))
 
 
 def reseal(document: dict, content: dict) -> bytes:
@@ -303,10 +316,12 @@ def wrong_type(data, rng):
 def deleted_key(data, rng):
     document = json.loads(data)
     content = document["content"]
-    path = rng.choice([path for path in _leaves(content) if isinstance(path[-1], str)])
+    path = rng.choice([path for path in _leaves(content) if isinstance(path[-1], str) and path != ("earlier",)])
     path = path[: rng.randrange(1, len(path) + 1)]
     while not isinstance(path[-1], str):
         path = path[:-1]
+    # Without further tables it is a whole covariance, though another one.
+    path = ("earlier", 0, "alpha") if path == ("earlier",) else path
     del _at(content, path)[path[-1]]
     return reseal(document, content)
 
@@ -314,7 +329,9 @@ def deleted_key(data, rng):
 def unknown_key(data, rng):
     document = json.loads(data)
     content = document["content"]
-    rng.choice([content, content["record"], content["kernel"]])["note"] = rng.choice([1, "x", None, []])
+    one = rng.choice(content["members"]) if "members" in content else content
+    tables = [table["record"] for table in one.get("earlier", [])]
+    rng.choice([content, one, one["record"], one["kernel"], *tables])["note"] = rng.choice([1, "x", None, []])
     return reseal(document, content)
 
 
@@ -370,7 +387,7 @@ CORRUPTIONS = [
 @pytest.mark.parametrize("seed", range(15 * len(CORRUPTIONS)))
 def test_corrupted_file_is_refused(seed, cov, gp_cov, tmp_path):
     rng = random.Random(seed)
-    whole = rng.choice([cov, gp_cov, build(KERNELS[seed % len(KERNELS)])])
+    whole = rng.choice([cov, gp_cov, build(KERNELS[seed % len(KERNELS)]), build_chain(), build_combined()])
     original = whole.save(tmp_path / "knowledge.mkbo.json").read_bytes()
     corrupt = CORRUPTIONS[seed % len(CORRUPTIONS)]
     data = corrupt(original, rng)
@@ -414,6 +431,7 @@ def edited(**changes):
         (edited(record__trainer="magic"), "'trainer'"),
         (edited(record__rows=24.0), "'rows'"),
         (edited(record__notes="text"), "'notes'"),
+        (edited(record__classes=["x"]), "'classes'"),
         (edited(space={"a": [0, 1]}), "'space'"),
         (edited(space=[["a", {"bounds": [0.0, 1.0]}], ["a", {"bounds": [0.0, 1.0]}]]), "twice"),
         (edited(space=[["a", {"bounds": [1.0, 0.0]}], ["b", {"bounds": [0.0, 1.0]}]]), "lower bound"),
@@ -429,9 +447,54 @@ def test_resealed_content_without_meaning_is_refused(edit, words, tmp_path):
     refuse(reseal(document, document["content"]), tmp_path, words)
 
 
-def test_unchanged_content_resealed_is_accepted(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda content: content.update(earlier=[]), "not as this version writes"),
+        (lambda content: content.update(earlier={}), "'earlier'"),
+        (lambda content: content["earlier"].append(5), "earlier[1]"),
+        (lambda content: content["earlier"][0].update(alpha=[1.0]), "alpha"),
+        (lambda content: content["earlier"][0].update(support=[[1.0], [2.0]]), "coordinates"),
+        (lambda content: content["earlier"][0]["record"].pop("rows"), "earlier[0].record.'rows'"),
+        (lambda content: content["earlier"][0].update(bias=1.0), "not as this version writes"),
+    ],
+    ids=["empty", "mapping", "number", "alpha", "support", "record", "unknown"],
+)
+def test_further_tables_without_meaning_are_refused(change, words, tmp_path):
+    document = json.loads(build_chain().save(tmp_path / "knowledge.mkbo.json").read_bytes())
+    change(document["content"])
+    refuse(reseal(document, document["content"]), tmp_path, words)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda members: members.clear(), "two or more"),
+        (lambda members: members.pop(), "two or more"),
+        (lambda members: members.append(5), "members[2]"),
+        (lambda members: members.append({"members": members[:]}), "members[2].'kernel' is missing"),
+        (lambda members: members[1].update(frame="unit"), "frames"),
+        (lambda members: members[1].update(bias="2"), "members[1].'bias'"),
+        (lambda members: members[1]["space"][0][1].update(log=False), "'b'"),
+        (lambda members: members[0].update(mean_diagonal=-1.0), "members[0].'mean_diagonal'"),
+    ],
+    ids=["none", "one", "number", "nested", "frame", "bias", "space", "diagonal"],
+)
+def test_members_without_meaning_are_refused(change, words, tmp_path):
+    document = json.loads(build_combined().save(tmp_path / "knowledge.mkbo.json").read_bytes())
+    change(document["content"]["members"])
+    refuse(reseal(document, document["content"]), tmp_path, words)
+
+
+def test_a_covariance_of_one_table_is_stored_as_ever():
+    """Files and fingerprints of versions without several tables stay as they were."""
+    assert build().fingerprint == "1a1e0eea043174a2aea6dc0a3679651c3971cdcc97f339c89c534d13cb74e85d"
+
+
+@pytest.mark.parametrize("make", [build, build_chain, build_combined])
+def test_unchanged_content_resealed_is_accepted(make, tmp_path):
     """The tests above refuse for the reason they name, not for how they write files."""
-    cov = build()
+    cov = make()
     path = cov.save(tmp_path / "knowledge.mkbo.json")
     document = json.loads(path.read_bytes())
     path.write_bytes(reseal(document, document["content"]))
@@ -655,6 +718,8 @@ def test_equal_when_built_from_equal_parts():
         build(space=ParameterSpace.from_dict({"a": (0, 2), "b": (1e-3, 10, "log")})),
         build(space=ParameterSpace.from_dict({"a": (0, 1), "b": (1e-3, 10)})),
         build(space=ParameterSpace.from_dict({"b": (0, 1), "a": (1e-3, 10, "log")})),
+        build_chain(),
+        build_combined(),
     ],
 )
 def test_any_difference_shows(other):

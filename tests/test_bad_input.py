@@ -224,23 +224,23 @@ DESCRIPTIONS = [
 ]
 
 TABLES = [
-    ("missing value", train(with_cell("power", 5, np.nan)), TableError, ["'power'", "[5]", "missing='drop'"]),
-    ("missing level", train(with_cell("gas", 7, None)), TableError, ["'gas'", "[7]", "fill them in"]),
-    ("missing target", train(with_cell("strength", 2, np.nan)), TableError, ["'strength'", "[2]", "missing='drop'"]),
+    ("missing value", train(with_cell("power", 5, np.nan)), TableError, ["'power'", "row 5,", "missing='drop'"]),
+    ("missing level", train(with_cell("gas", 7, None)), TableError, ["'gas'", "row 7,", "fill them in"]),
+    ("missing target", train(with_cell("strength", 2, np.nan)), TableError, ["'strength'", "row 2,", "missing='drop'"]),
     ("infinite value", train(with_cell("power", 5, np.inf)), SpaceError, ["'power'", "inf", "row 5"]),
-    ("infinite target", train(with_cell("strength", 5, -np.inf)), TableError, ["'strength'", "-inf", "[5]"]),
+    ("infinite target", train(with_cell("strength", 5, -np.inf)), TableError, ["'strength'", "-inf", "row 5,"]),
     ("text value", train(with_cell("power", 5, "12 mW")), SpaceError, ["'power'", "'12 mW'", "row 5"]),
     ("text that looks like a number", train(with_cell("power", 5, "12")), SpaceError, ["'power'", "'12'", "row 5"]),
-    ("text target", train(with_cell("strength", 5, "high")), TableError, ["'strength'", "'high'", "[5]"]),
+    ("text target", train(with_cell("strength", 5, "high")), TableError, ["'strength'", "'high'", "row 5,"]),
     ("boolean target", train(TABLE.assign(strength=Y > 5)), TableError, ["'strength'", "False", "numbers"]),
     ("complex target", train(TABLE.assign(strength=Y + 0j)), TableError, ["'strength'", "j", "numbers"]),
     (
         "decimal target",
         train(with_cell("strength", 1, decimal.Decimal(3))),
         TableError,
-        ["'strength'", "Decimal", "[1]"],
+        ["'strength'", "Decimal", "row 1,"],
     ),
-    ("target beyond double", train(with_cell("strength", 1, HUGE)), TableError, ["'strength'", "[1]", "finite"]),
+    ("target beyond double", train(with_cell("strength", 1, HUGE)), TableError, ["'strength'", "row 1,", "finite"]),
     ("target too large", train(TABLE.assign(strength=Y * 1e200)), TableError, ["'strength'", "e+200", "units"]),
     ("target too small", train(TABLE.assign(strength=Y * 1e-200)), TableError, ["'strength'", "e-200", "units"]),
     ("target overflowing", train(TABLE.assign(strength=np.resize([-1e308, 1e308, 0.0], N))), TableError, ["units"]),
@@ -274,7 +274,7 @@ TABLES = [
     ("y text", train((RAW, Y.astype(str)), None), TableError, ["'target'", "numbers", "[0, 1"]),
     ("y ragged", train((RAW, [[1], [1, 2]]), None), SpaceError, ["y", "one length"]),
     ("X level index", train((raw_with("gas", 3, 7), Y), None), SpaceError, ["'gas'", "0 to 2", "7.0", "row 3"]),
-    ("X missing", train((raw_with("gas", 3, np.nan), Y), None), TableError, ["'gas'", "[3]", "missing='drop'"]),
+    ("X missing", train((raw_with("gas", 3, np.nan), Y), None), TableError, ["'gas'", "row 3,", "missing='drop'"]),
     ("X infinite", train((raw_with("layers", 3, np.inf), Y), None), SpaceError, ["'layers'", "inf", "row 3"]),
     ("(X, y) target in space", train((RAW, Y), "gas"), TableError, ["'gas'", "another name"]),
     ("(X, y) target a number", train((RAW, Y), 5), TableError, ["5", "text"]),
@@ -283,23 +283,23 @@ TABLES = [
         "log of target",
         train(with_cell("strength", 4, -1.0), log_target=True),
         TableError,
-        ["'strength'", "[4]", "above 0"],
+        ["'strength'", "row 4,", "above 0"],
     ),
-    ("log of zero target", train(with_cell("strength", 4, 0.0), log_target=True), TableError, ["[4]", "log_target"]),
+    ("log of zero target", train(with_cell("strength", 4, 0.0), log_target=True), TableError, ["row 4,", "log_target"]),
     ("groups short", train(groups=[1, 2, 3]), TableError, ["groups", "24 rows", "(3,)"]),
     ("groups a number", train(groups=5), TableError, ["groups", "24 rows"]),
     ("groups too few", train(groups=[0, 1] * 12), TableError, ["groups", "at least 3", "got 2"]),
-    ("groups NaN", train(groups=[np.nan] + [1.0, 2.0, 3.0] * 7 + [1.0, 2.0]), TableError, ["groups", "[0]"]),
-    ("groups None", train(groups=["a", "b", "c"] * 7 + ["a", "b", None]), TableError, ["groups", "[23]"]),
-    ("groups text and NaN", train(groups=["a", "b", "c"] * 7 + ["a", "b", np.nan]), TableError, ["groups", "[23]"]),
+    ("groups NaN", train(groups=[np.nan] + [1.0, 2.0, 3.0] * 7 + [1.0, 2.0]), TableError, ["groups", "row 0,"]),
+    ("groups None", train(groups=["a", "b", "c"] * 7 + ["a", "b", None]), TableError, ["groups", "row 23,"]),
+    ("groups text and NaN", train(groups=["a", "b", "c"] * 7 + ["a", "b", np.nan]), TableError, ["groups", "row 23,"]),
     ("groups unknown column", train(groups="batch"), TableError, ["groups", "'batch'", "'gas'"]),
     ("groups ragged", train(groups=[[1], [1, 2]] * 12), SpaceError, ["groups", "one length"]),
     ("weights short", train(sample_weight=[1.0]), TableError, ["sample_weight", "24 rows", "(1,)"]),
-    ("weight negative", train(sample_weight=[-1.0] + [1.0] * 23), TableError, ["sample_weight", "[0]", "drop rows"]),
-    ("weight zero", train(sample_weight=[1.0, 0.0] + [1.0] * 22), TableError, ["sample_weight", "[1]", "above 0"]),
-    ("weight next to nothing", train(sample_weight=[1e-300] + [1.0] * 23), TableError, ["sample_weight", "[0]"]),
-    ("weight NaN", train(sample_weight=[1.0] * 23 + [np.nan]), TableError, ["sample_weight", "nan", "[23]"]),
-    ("weight infinite", train(sample_weight=[np.inf] + [1.0] * 23), TableError, ["sample_weight", "inf", "[0]"]),
+    ("weight negative", train(sample_weight=[-1.0] + [1.0] * 23), TableError, ["sample_weight", "row 0,", "drop rows"]),
+    ("weight zero", train(sample_weight=[1.0, 0.0] + [1.0] * 22), TableError, ["sample_weight", "row 1,", "above 0"]),
+    ("weight next to nothing", train(sample_weight=[1e-300] + [1.0] * 23), TableError, ["sample_weight", "row 0,"]),
+    ("weight NaN", train(sample_weight=[1.0] * 23 + [np.nan]), TableError, ["sample_weight", "nan", "row 23,"]),
+    ("weight infinite", train(sample_weight=[np.inf] + [1.0] * 23), TableError, ["sample_weight", "inf", "row 0,"]),
     ("weight text", train(sample_weight=["1"] * 24), TableError, ["sample_weight", "'1'", "numbers"]),
     ("weight unknown column", train(sample_weight="w"), TableError, ["sample_weight", "'w'", "'gas'"]),
     ("missing setting", train(missing="ignore"), TableError, ["missing", "'ignore'", "'drop'"]),
@@ -471,7 +471,7 @@ def test_a_finite_space_has_only_so_many_starting_points():
 def test_rows_are_called_by_their_place_in_the_table_given(column):
     """Rows left out before do not shift the numbers in later messages, nor does the table's index."""
     faulty = with_cell("power", 0, np.nan, with_cell(column, 9, "?")).set_axis(np.arange(100, 100 + N))
-    with pytest.warns(TableWarning, match=r"\[0\]"), pytest.raises(MkboError, match=rf"'{column}'.*row.* \[?9"):
+    with pytest.warns(TableWarning, match="row 0,"), pytest.raises(MkboError, match=rf"'{column}'.*row.* \[?9"):
         train(faulty, missing="drop")()
 
 
@@ -485,7 +485,7 @@ def test_rows_are_called_by_their_place_in_the_table_given(column):
 )
 def test_rows_of_targets_groups_and_weights_are_called_by_their_place(settings, words):
     faulty = with_cell("strength", 0, np.nan, with_cell("strength", 9, -1.0))
-    with pytest.warns(TableWarning), pytest.raises(TableError, match=rf"{words}.*\[9\]"):
+    with pytest.warns(TableWarning), pytest.raises(TableError, match=rf"{words}.*row 9,"):
         train(faulty, missing="drop", **settings)()
 
 

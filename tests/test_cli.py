@@ -6,8 +6,9 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from mkbo_plugins import PretrainedCovariance
+from mkbo_plugins import PretrainedCovariance, pretrain
 from mkbo_plugins.cli import app
+from mkbo_plugins.errors import SampleWarning
 from tests.cli.conftest import SPACE_TOML
 
 
@@ -27,6 +28,14 @@ def test_pretrain_saves_the_covariance_that_python_trains(folder, gp_cov):
     result = _run("pretrain", "table.csv", "--target", "strength", "--space", "space.toml", "--trainer", "gp")
     assert result.exit_code == 0, result.output
     assert PretrainedCovariance.load("table.mkbo.json") == gp_cov
+
+
+def test_what_is_learned_does_not_depend_on_where_the_table_was(folder, table, space):
+    arguments = ["--target", "strength", "--space", "space.toml", "--trainer", "gp", "--max-rows", "12"]
+    assert _run("pretrain", "table.csv", *arguments).exit_code == 0
+    with pytest.warns(SampleWarning):
+        trained = pretrain(table, "strength", space, trainer="gp", max_rows=12, progress=False)
+    assert PretrainedCovariance.load("table.mkbo.json") == trained
 
 
 def test_out_names_the_file(folder):
@@ -100,8 +109,8 @@ def test_replicates_are_a_column(folder, table):
         (["pretrain", "table.csv", "--target", "weight"], "'weight'"),
         (["pretrain", "table.csv", "--target", "strength", "--space", "absent.toml"], "absent.toml does not exist"),
         (["pretrain", "table.csv", "--target", "strength", "--space", "broken.toml"], "broken.toml cannot be read"),
-        (["pretrain", "empty.csv", "--target", "strength"], "empty.csv cannot be read"),
-        (["pretrain", "binary.csv", "--target", "strength"], "binary.csv cannot be read"),
+        (["pretrain", "empty.csv", "--target", "strength"], "empty.csv is empty"),
+        (["pretrain", "binary.csv", "--target", "strength"], "binary.csv is not UTF-8 text"),
         (["pretrain", "table.csv", "--target", "strength", "--kernel", "cosine", "--space", "space.toml"], "'cosine'"),
         (["pretrain", "table.csv", "--target", "strength", "--groups", "absent"], "'absent'"),
         (["pretrain", "semicolons.csv", "--target", "strength"], "commas between columns"),
@@ -159,7 +168,7 @@ def test_warnings_are_notes(folder, table):
     result = _run(*arguments, "--drop-missing")
     assert result.exit_code == 0, result.output
     assert "note:" in result.output
-    assert "rows [0]" in result.output
+    assert "line 2 of gap.csv" in result.output
 
 
 def test_installed_program_starts_without_the_optimisers():

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from mkbo_plugins import ParameterSpace, pretrain
-from tests.documents import ROOT, blocks, commands, write_older_device
+from tests.documents import ROOT, blocks, commands, write_handbook, write_older_device
 
 DOCS = ROOT / "mkbo_plugins" / "docs"
 PAGES = sorted(path for path in DOCS.glob("*.md") if path.name != "api.md")
@@ -18,6 +18,7 @@ def folder(tmp_path, monkeypatch):
     import pandas as pd
 
     write_older_device(tmp_path)
+    write_handbook(tmp_path)
     table = pd.read_csv(tmp_path / "older_device.csv")
     (space_toml,) = blocks(DOCS / "describing_a_space.md", "toml")
     (tmp_path / "space.toml").write_text(space_toml)

@@ -7,9 +7,9 @@ from sklearn.svm import SVC
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core import SquaredExponential
+from mkbo_plugins.covariance import GRAM_FORMS
 from mkbo_plugins.errors import FitError, SampleWarning, TableError
 from mkbo_plugins.labels import balanced_weights, read_labels
-from mkbo_plugins.pretrained import GRAM_FORMS
 from mkbo_plugins.report import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore::mkbo_plugins.errors.GridEdgeWarning")
@@ -56,7 +56,7 @@ def test_two_labels_of_any_kind(values, expected, classes):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (["a", "b", "c"], ["'quality'", "3 classes", "'a', 'b', 'c'", "one against the others", "== 'c'"]),
+        (["a", "b", "c"], ["'quality'", "3 classes", "'a', 'b', 'c'", "one against the others", "it is 'c'"]),
         (np.arange(50.0).tolist(), ["50 classes", "..."]),
         (["a", "a", "a"], ["every row", "'a'"]),
         (["a", 1, 2], ["int", "str", "mend"]),

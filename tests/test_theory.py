@@ -14,7 +14,8 @@ ROWS = re.findall(r"\| `(mkbo_plugins[\w.]+)` \| `(tests/[\w/.]+)::(\w+)` \|$", 
 
 def test_every_row_is_read():
     rows = [line for line in PAGE.splitlines() if line.startswith("|")]
-    assert len(ROWS) == len(rows) - 2
+    headings = sum(set(line) <= set("|-") for line in rows)
+    assert len(ROWS) == len(rows) - 2 * headings
 
 
 @pytest.mark.parametrize(("function", "path", "test"), ROWS)

@@ -13,8 +13,8 @@ import pytest
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core import Exponential, Linear, Polynomial, SquaredExponential, TaylorSeries
+from mkbo_plugins.covariance import GRAM_FORMS
 from mkbo_plugins.errors import FitError, SampleWarning, TableWarning
-from mkbo_plugins.pretrained import GRAM_FORMS
 from tests.conftest import MIXED_SPACE, mixed_table, shared_file
 
 TABLE = mixed_table()

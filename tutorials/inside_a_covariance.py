@@ -61,8 +61,10 @@ _ = held_out_predictions(cov, table, ax=ax)
 # %% [markdown]
 # ## What does it vary with?
 #
-# The prior variance divides among parameters and their interactions. Body mass and triglycerides carry most, mostly
-# each by itself, and age next to nothing.
+# Diamonds mark what the table's prediction varies with. Bars show how the prior variance of a target divides among
+# parameters and their interactions: body mass and triglycerides carry most, mostly each by itself, and age next to
+# nothing. The two can differ, since the covariance leaves open in which direction each feature goes: powers of a
+# parameter that cancel in the prediction count in the bars.
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 2.8), width_ratios=[2, 1], layout="constrained")

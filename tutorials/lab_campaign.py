@@ -128,9 +128,10 @@ old.to_excel("hardness.xlsx", index=False)
 Image("alloy.png")
 
 # %% [markdown]
-# Magnesium matters most, and ageing time and temperature act mostly together with others, as everyone in the foundry
-# would have said. Along each parameter, the pre-trained covariance says which settings give outcomes that are alike:
-# ageing above 200 °C is another world. The stock covariance knows only that near settings are alike.
+# Magnesium matters most, for the table's prediction (diamonds) and for the covariance (bars), and ageing time and
+# temperature act mostly together with others, as everyone in the foundry would have said. Along each parameter, the
+# pre-trained covariance says which settings give outcomes that are alike: ageing above 200 °C is another world. The
+# stock covariance knows only that near settings are alike.
 #
 # ## Wednesday: the first three melts
 #

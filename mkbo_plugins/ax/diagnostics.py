@@ -7,19 +7,21 @@ import pandas as pd
 import torch
 from ax.adapter.base import Adapter
 from ax.adapter.cross_validation import compute_diagnostics, cross_validate
-from ax.adapter.torch import TorchAdapter
-from ax.analysis.analysis import Analysis
 from ax.api.client import Client
 from ax.core.analysis_card import AnalysisCard
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.service.ax_client import AxClient
 from ax.utils.stats.model_fit_stats import CORRELATION_COEFFICIENT, LOG_LIKELIHOOD
-from botorch.models import ModelListGP
 from torch import Tensor
 
-from mkbo_plugins.botorch import PretrainedKernel
-from mkbo_plugins.errors import MkboError
+from mkbo_plugins.ax.fitted import ModelAnalysis, fitted_adapter, models_by_metric
+from mkbo_plugins.botorch import PretrainedKernel, table_verdict
+from mkbo_plugins.botorch.evidence import covariance_inputs
+from mkbo_plugins.core.forms import table_of
+from mkbo_plugins.core.verdict import Answer
+from mkbo_plugins.errors import MkboError, TableError
+from mkbo_plugins.mixture import MixtureCovariance
 
 _LEAVE_ONE_OUT = {"loo_correlation": CORRELATION_COEFFICIENT, "loo_log_likelihood": LOG_LIKELIHOOD}
 
@@ -32,7 +34,10 @@ def diagnose(client: Client | AxClient) -> pd.DataFrame:
     units of the standardised metric; ``moment_share``, the share of the prior variance at the trials that b g g' has;
     ``feature_effect``, by how much the feature distance lowers correlations between trials, 0 for the stock model and
     at most 1; ``noise``, the noise variance; ``loo_correlation`` and ``loo_log_likelihood``, how leave-one-out
-    predictions at the fitted scales agree with the metric.
+    predictions at the fitted scales agree with the metric; ``table_helps``, ``log_evidence_ratio`` and ``verdict``,
+    whether the table helps this metric, by the evidence of models with it against the stock model, as
+    `PretrainedCovariance.verdict` judges it. Of several tables, each has its own scales, share and
+    effect, as in ``moment_scale_2``.
 
     Raises
     ------
@@ -42,10 +47,10 @@ def diagnose(client: Client | AxClient) -> pd.DataFrame:
     strategy = client._maybe_generation_strategy if isinstance(client, Client) else client._generation_strategy
     if strategy is None:
         raise MkboError("the client has no generation strategy yet; call use_pretrained first")
-    return _table(_adapter(client._experiment, strategy))
+    return _table(fitted_adapter(client._experiment, strategy))
 
 
-class PretrainedDiagnostics(Analysis):
+class PretrainedDiagnostics(ModelAnalysis):
     """The card of `diagnose`, for ``client.compute_analyses([PretrainedDiagnostics()])``."""
 
     def compute(
@@ -55,37 +60,26 @@ class PretrainedDiagnostics(Analysis):
         adapter: Adapter | None = None,
     ) -> AnalysisCard:
         """Return the card."""
-        table = _table(adapter if adapter is not None else _adapter(experiment, generation_strategy))
-        used = [f"{row.metric} ({row.form}, {row.table})" for row in table.itertuples() if row.form != "stock"]
+        table = _table(fitted_adapter(experiment, generation_strategy, adapter))
+        covered = [row for row in table.itertuples() if row.form != "stock"]
+        used = ", ".join(f"{row.metric} ({row.form}, {row.table})" for row in covered)
+        said = table.dropna(subset="verdict") if "verdict" in table else table.iloc[:0]
+        helps = [f"Does the table help {row.metric}? {row.verdict}." for row in said.itertuples()]
         return self._create_analysis_card(
             title="Pre-trained covariance",
-            subtitle=f"In use for {', '.join(used)}." if used else "Not in use: the models are Ax's own.",
+            subtitle=" ".join([f"In use for {used}.", *helps]) if used else "Not in use: the models are Ax's own.",
             df=table,
         )
 
 
-def _adapter(experiment: Experiment | None, strategy: GenerationStrategy | None) -> Adapter:
-    if experiment is None or strategy is None:
-        raise MkboError("diagnostics need an experiment and its generation strategy")
-    adapter = strategy.fit(experiment)
-    if not isinstance(adapter, TorchAdapter):
-        raise MkboError(
-            f"node {strategy.current_node_name!r} has no model; complete the first trials, with their data, before"
-        )
-    return adapter
-
-
 def _table(adapter: Any) -> pd.DataFrame:
-    surrogate = adapter.generator.surrogate
-    models = surrogate.model.models if isinstance(surrogate.model, ModelListGP) else [surrogate.model]
     fit = compute_diagnostics(cross_validate(adapter))
-    names = {metric.signature: name for name, metric in adapter._experiment.metrics.items()}
     rows = []
-    for outcome, model in zip(surrogate.outcomes, models, strict=True):
-        row: dict[str, Any] = {"metric": names.get(outcome, outcome), "kernel": type(model.covar_module).__name__}
+    for name, (outcome, model) in models_by_metric(adapter).items():
+        row: dict[str, Any] = {"metric": name, "kernel": type(model.covar_module).__name__}
         row |= {**_of_kernel(model), "noise": float(model.likelihood.noise.detach().mean())}
-        row |= {column: fit[name].get(outcome) for column, name in _LEAVE_ONE_OUT.items()}
-        rows.append(row)
+        row |= {column: fit[measure].get(outcome) for column, measure in _LEAVE_ONE_OUT.items()}
+        rows.append(row | _of_verdict(model))
     return pd.DataFrame(rows)
 
 
@@ -94,21 +88,67 @@ def _of_kernel(model: Any) -> dict[str, Any]:
     kernel = model.covar_module
     if not isinstance(kernel, PretrainedKernel):
         return {"form": "stock", "table": None}
-    X = model.train_inputs[0] if model.training else model.transform_inputs(model.train_inputs[0])
+    X = covariance_inputs(model)
     scales = kernel.form.hyperparameters
     row: dict[str, Any] = {
         "form": kernel.form_name,
-        "table": f"{kernel.cov.record.target}, {kernel.cov.fingerprint[:12]}",
+        "table": f"{' + '.join(kernel.cov.targets)}, {kernel.cov.fingerprint[:12]}",
         **{name: float(kernel.scale(name)) for name in scales},
     }
-    if "moment_scale" in scales:
-        without = _with_scale(kernel, "moment_scale", 1e-20)(X, diag=True)
-        row["moment_share"] = float(1 - without.mean() / kernel(X, diag=True).mean())
-    if "feature_scale" in scales and len(X) > 1:
-        row["feature_effect"] = float(
-            1 - _likeness(kernel, X) / _likeness(_with_scale(kernel, "feature_scale", 1e20), X)
-        )
+    of_moments, total = _moment_variances(kernel, X)
+    row |= {name.replace("scale", "share"): variance / total for name, variance in of_moments.items()}
+    for name in _scales_of_tables(kernel, "feature_scale") if len(X) > 1 else ():
+        without = _likeness(_with_scale(kernel, name, 1e20), X)
+        row[name.replace("scale", "effect")] = float(1 - _likeness(kernel, X) / without)
     return row
+
+
+def _of_verdict(model: Any) -> dict[str, Any]:
+    kernel = model.covar_module
+    if not isinstance(kernel, PretrainedKernel) or isinstance(kernel.cov, MixtureCovariance):
+        return {}
+    try:
+        verdict = table_verdict(model)
+    except TableError as error:
+        return {"table_helps": str(Answer.UNSURE), "verdict": f"{Answer.UNSURE}: {error}"}
+    return {"table_helps": str(verdict.answer), "log_evidence_ratio": verdict.log_ratio, "verdict": str(verdict)}
+
+
+def kernel_in_words(model: Any) -> str:
+    """Return a sentence on the covariance function that a model really uses."""
+    row = _of_kernel(model)
+    if row["form"] == "stock":
+        return f"The covariance is Ax's own, {type(model.covar_module).__name__}."
+    effects = [value for name, value in row.items() if name.startswith("feature_effect")]
+    lowered = [f"{value:.0%}" for value in effects]
+    near = f" Its feature distance lowers correlations between trials by {' and '.join(lowered)}." if lowered else ""
+    return f"The covariance is pre-trained ({row['form']}, {row['table']}).{near}"
+
+
+@torch.no_grad()
+def prior_variances(model: Any) -> dict[str, float]:
+    """Return the mean prior variance at the trials by part of the covariance, of the standardised metric."""
+    kernel, X = model.covar_module, covariance_inputs(model)
+    if not isinstance(kernel, PretrainedKernel):
+        return {"stock part": float(kernel(X, diag=True).mean())}
+    of_moments, total = _moment_variances(kernel, X)
+    numbers = [f" {index + 1}" if kernel.cov.tables > 1 else "" for index in range(kernel.cov.tables)]
+    tables = [f"table{number}: {target}" for number, target in zip(numbers, kernel.cov.targets, strict=True)]
+    rest = "stock part" if kernel.form.uses_stock else "pre-trained part"
+    found = dict(zip(tables, of_moments.values(), strict=True)) if of_moments else {}
+    return {rest: total - sum(of_moments.values()), **found}
+
+
+def _moment_variances(kernel: PretrainedKernel, X: Tensor) -> tuple[dict[str, float], float]:
+    """Return the mean prior variance that b g g' has for each table, by the name of b, and that of everything."""
+    total = kernel(X, diag=True).mean()
+    names = _scales_of_tables(kernel, "moment_scale")
+    return {name: float(total - _with_scale(kernel, name, 1e-20)(X, diag=True).mean()) for name in names}, float(total)
+
+
+def _scales_of_tables(kernel: PretrainedKernel, plain: str) -> list[str]:
+    """Return names of the scales of each table that the form has."""
+    return [name for name in kernel.form.hyperparameters if table_of(name, kernel.cov.tables)[0] == plain]
 
 
 def _with_scale(kernel: PretrainedKernel, name: str, value: float) -> PretrainedKernel:
@@ -119,7 +159,7 @@ def _with_scale(kernel: PretrainedKernel, name: str, value: float) -> Pretrained
 
 def _likeness(kernel: PretrainedKernel, X: Tensor) -> Tensor:
     """Return the sum of covariances between different rows without the moment part."""
-    if "moment_scale" in kernel.form.hyperparameters:
-        kernel = _with_scale(kernel, "moment_scale", 1e-20)
+    for name in _scales_of_tables(kernel, "moment_scale"):
+        kernel = _with_scale(kernel, name, 1e-20)
     covariance = kernel(X).to_dense()
     return covariance.sum() - covariance.diagonal().sum()

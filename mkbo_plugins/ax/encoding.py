@@ -20,7 +20,7 @@ from ax.core.search_space import SearchSpace
 from torch import Tensor
 
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.parameters import Frame, Parameter
+from mkbo_plugins.parameters import Frame, Numeric, Ordered, Parameter
 from mkbo_plugins.space import ParameterSpace
 
 _TO_RAW = {"linear": lambda x: x, "log10": lambda x: 10**x, "logit": torch.sigmoid}
@@ -194,7 +194,7 @@ def target_names(
     """
     names = {name: name for name in space.names}
     for pair in rename.items():
-        readings = {(a, b) for a, b in (pair, pair[::-1]) if a in space.names and b in target.parameters}
+        readings = _readings(pair, space, target)
         if len(readings) != 1:
             problem = (
                 "could be meant either way" if readings else "pairs no name of the table with one of the experiment"
@@ -220,6 +220,47 @@ def target_names(
     if doubled:
         raise SpaceError(f"parameters {doubled} of the experiment stand for two of the table; rename each to one")
     return {name: other for name, other in names.items() if name not in fixed}
+
+
+def _readings(pair: tuple[str, str], space: ParameterSpace, target: SearchSpace) -> set[tuple[str, str]]:
+    """Return what a pair can mean: a name in the table, and one in the experiment."""
+    return {(a, b) for a, b in (pair, pair[::-1]) if a in space.names and b in target.parameters}
+
+
+def concerning(
+    space: ParameterSpace, target: SearchSpace, rename: Mapping[str, str], fixed: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return what of `rename` and `fixed` is about a covariance that is one of several with other parameters.
+
+    Parameters
+    ----------
+    space, target, rename, fixed
+        As for `target_names`.
+    """
+    return (
+        {a: b for a, b in rename.items() if _readings((a, b), space, target)},
+        {name: value for name, value in fixed.items() if name in space.names},
+    )
+
+
+def ranges(
+    space: ParameterSpace, target: SearchSpace, rename: Mapping[str, str], fixed: Mapping[str, Any]
+) -> dict[str, Parameter]:
+    """Return those parameters of an experiment that have a range of numbers, by their names in `space`.
+
+    Parameters
+    ----------
+    space, target, rename, fixed
+        As for `target_names`.
+    """
+    found: dict[str, Parameter] = {}
+    for name, other in target_names(space, target, rename, fixed).items():
+        parameter = target.parameters[other]
+        if isinstance(parameter, RangeParameter):
+            found[name] = Numeric(other, parameter.lower, parameter.upper, log=parameter.log_scale)
+        elif isinstance(parameter, ChoiceParameter) and parameter.is_numeric and len(parameter.values) > 1:
+            found[name] = Ordered(other, tuple(sorted(parameter.values)))  # type: ignore[arg-type]
+    return found
 
 
 def _encoding(parameter: Parameter, other: AxParameter, target: SearchSpace) -> Encoding:

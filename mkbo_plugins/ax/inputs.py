@@ -7,8 +7,8 @@ from botorch.models.transforms.input import InputTransform, Normalize
 from torch import Tensor
 
 from mkbo_plugins.ax.encoding import Encoding
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.pretrained import PretrainedCovariance
 
 
 class PretrainedInputs(InputTransform):
@@ -37,7 +37,7 @@ class PretrainedInputs(InputTransform):
 
     def __init__(
         self,
-        cov: PretrainedCovariance,
+        cov: Covariance,
         encodings: Mapping[str, Encoding],
         names: Sequence[str],
         bounds: Tensor,

@@ -1,7 +1,8 @@
 """Generation nodes: one that models with pre-trained covariances, one that designs from a table before any data."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from ax.adapter.registry import Generators, MBM_X_trans, Y_trans
@@ -19,12 +20,13 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials, TransitionCriterion
 from ax.utils.common.random import with_rng_seed
 
-from mkbo_plugins.ax.encoding import target_names
+from mkbo_plugins.ax.encoding import concerning, target_names
 from mkbo_plugins.ax.storage import attach, recall
 from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
-from mkbo_plugins.core.design import upper_confidence_design
+from mkbo_plugins.core.design import distance_to_front, upper_confidence_design
+from mkbo_plugins.core.several import SeveralTables
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import MkboError
-from mkbo_plugins.pretrained import PretrainedCovariance
 
 OBJECTIVE = "*"
 """Stands for the only objective where a covariance was given without a metric."""
@@ -65,6 +67,26 @@ def covered_metrics(experiment: Experiment, given: dict[str, str]) -> dict[str, 
     if unknown:
         raise MkboError(f"metrics {unknown} are not in the experiment, which has {sorted(experiment.metrics)}")
     return metrics
+
+
+def objective_signs(experiment: Experiment, given: Iterable[str]) -> dict[str, int]:
+    """Return 1 for each objective that is to be large and -1 for each that is to be small, by the names given.
+
+    Raises
+    ------
+    MkboError
+        If a metric is unknown or no objective.
+    """
+    objective = optimization_config(experiment).objective
+    weights = dict(zip(objective.metric_names, [weight for _, weight in objective.metric_weights], strict=True))
+    metrics = {name: metric for name in given for metric in covered_metrics(experiment, {name: ""})}
+    strange = [metric for metric in metrics.values() if metric not in weights]
+    if strange:
+        raise MkboError(
+            f"metrics {strange} are no objectives, so that no first trials can be designed for them; say the direction "
+            f"of objectives only, which are {list(weights)}"
+        )
+    return {name: 1 if weights[metric] > 0 else -1 for name, metric in metrics.items()}
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -167,16 +189,17 @@ def _rounded(data: Data) -> Data:
 
 @dataclass(init=False, eq=False, repr=False)
 class TableDesignNode(ExternalGenerationNode):
-    """First trials from the table alone, in the experiment's search space; serves until there are data to model.
+    """First trials from tables alone, in the experiment's search space; serves until there are data to model.
+
+    With several objectives, it looks for the Pareto front that their tables predict.
 
     Parameters
     ----------
-    metric
-        Name of the metric that the table speaks about, or `OBJECTIVE`.
-    fingerprint
-        The covariance of this metric.
-    direction
-        ``"same"`` if the metric grows with the table's target, ``"opposite"`` if it falls.
+    covariances
+        Fingerprints by names of objectives whose direction is known, or under `OBJECTIVE`.
+    directions
+        For each of them, ``"same"`` if it grows with the table's target, ``"opposite"`` if it falls; of several tables
+        one for each.
     rename, fixed
         As for `use_pretrained`.
     trials
@@ -187,9 +210,8 @@ class TableDesignNode(ExternalGenerationNode):
         Seed of the candidates.
     """
 
-    metric: str
-    fingerprint: str
-    direction: Literal["same", "opposite"]
+    covariances: dict[str, str]
+    directions: dict[str, Any]
     rename: dict[str, str]
     fixed: dict[str, Any]
     trials: int
@@ -198,9 +220,8 @@ class TableDesignNode(ExternalGenerationNode):
 
     def __init__(
         self,
-        metric: str,
-        fingerprint: str,
-        direction: Literal["same", "opposite"],
+        covariances: dict[str, str],
+        directions: dict[str, Any],
         rename: dict[str, str],
         fixed: dict[str, Any],
         trials: int,
@@ -212,9 +233,8 @@ class TableDesignNode(ExternalGenerationNode):
             suggested_experiment_status=ExperimentStatus.INITIALIZATION,
             transition_criteria=enough_trials(trials, next_node),
         )
-        self.metric = metric
-        self.fingerprint = fingerprint
-        self.direction = direction
+        self.covariances = covariances
+        self.directions = directions
         self.rename = rename
         self.fixed = fixed
         self.trials = trials
@@ -223,21 +243,25 @@ class TableDesignNode(ExternalGenerationNode):
         self._queue: list[TParameterization] = []
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
-        """Order points of the search space by what the table says of them."""
-        cov = recall(self.fingerprint, experiment)
-        attach(experiment, cov)
+        """Order points of the search space by what the tables say of them."""
+        covs = {name: recall(fingerprint, experiment) for name, fingerprint in self.covariances.items()}
+        for cov in covs.values():
+            attach(experiment, cov)
         adapter = Generators.SOBOL(experiment=experiment, seed=self.seed, deduplicate=True)
         points = [dict(arm.parameters) for arm in adapter.gen(n=CANDIDATES).arms]
-        Z = self._coordinates(cov, experiment, points)
-        merit = cov.fixed.standardised_decision(Z) * self._sign(experiment)
-        order = upper_confidence_design(merit, cov.kernel, Z, len(points))
+        Z = {name: self._coordinates(cov, experiment, points) for name, cov in covs.items()}
+        signs = objective_signs(experiment, self.covariances)
+        merits = [sign * covs[name].merit(Z[name], self.directions[name]) for name, sign in signs.items()]
+        views = {cov.fingerprint: cov.fixed.views(Z[name]) for name, cov in covs.items()}
+        joint, joint_Z = SeveralTables.of([view for each in views.values() for view in each])
+        merit = -distance_to_front(np.column_stack(merits))
+        order = upper_confidence_design(merit, joint.likeness, joint_Z, len(points))
         tried = [arm.parameters for arm in experiment.arms_by_name.values()]
         self._queue = [points[i] for i in order if points[i] not in tried]
 
-    def _coordinates(
-        self, cov: PretrainedCovariance, experiment: Experiment, points: list[TParameterization]
-    ) -> np.ndarray:
-        names = target_names(cov.space, experiment.search_space, self.rename, self.fixed)
+    def _coordinates(self, cov: Covariance, experiment: Experiment, points: list[TParameterization]) -> np.ndarray:
+        space = experiment.search_space
+        names = target_names(cov.space, space, *concerning(cov.space, space, self.rename, self.fixed))
         raw = np.empty((len(points), len(cov.space.names)))
         for j, parameter in enumerate(cov.space.parameters):
             values = [
@@ -246,14 +270,6 @@ class TableDesignNode(ExternalGenerationNode):
             # A number may lie between the whole ones or levels of the table.
             raw[:, j] = [parameter.to_raw(value) for value in values] if parameter.indexed_levels else values
         return np.asarray(cov.space.to_coordinates(raw, cov.frame))
-
-    def _sign(self, experiment: Experiment) -> int:
-        objective = optimization_config(experiment).objective
-        weights = dict(zip(objective.metric_names, [weight for _, weight in objective.metric_weights], strict=True))
-        (metric,) = covered_metrics(experiment, {self.metric: self.fingerprint})
-        if metric not in weights:
-            raise MkboError(f"metric {metric!r} is no objective, so that no first trials can be designed for it")
-        return (1 if weights[metric] > 0 else -1) * (1 if self.direction == "same" else -1)
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
         """Return the best point that is neither in the experiment nor pending."""

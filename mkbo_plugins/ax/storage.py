@@ -3,29 +3,29 @@
 from ax.core.experiment import Experiment
 
 from mkbo_plugins.artefact import from_bytes, to_bytes
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import ArtefactError
-from mkbo_plugins.pretrained import PretrainedCovariance
 
 PROPERTY = "mkbo_pretrained"
 """Key of the experiment's properties, which both of Ax's stores keep as plain JSON."""
 
-_known: dict[str, PretrainedCovariance] = {}
+_known: dict[str, Covariance] = {}
 
 
-def remember(cov: PretrainedCovariance) -> str:
+def remember(cov: Covariance) -> str:
     """Make a covariance known to models built in this process, and return its fingerprint."""
     _known[cov.fingerprint] = cov
     return cov.fingerprint
 
 
-def attach(experiment: Experiment, cov: PretrainedCovariance) -> str:
+def attach(experiment: Experiment, cov: Covariance) -> str:
     """Write a covariance into an experiment's properties, and return its fingerprint."""
     stored = experiment._properties.setdefault(PROPERTY, {})
     stored.setdefault(cov.fingerprint, to_bytes(cov).decode("ascii"))
     return remember(cov)
 
 
-def recall(fingerprint: str, experiment: Experiment | None = None) -> PretrainedCovariance:
+def recall(fingerprint: str, experiment: Experiment | None = None) -> Covariance:
     """Return the covariance of a fingerprint, from this process or else from the experiment.
 
     Raises

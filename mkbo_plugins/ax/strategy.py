@@ -14,14 +14,23 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData
 from ax.service.ax_client import AxClient
 
-from mkbo_plugins.ax.nodes import OBJECTIVE, PretrainedNode, TableDesignNode, covered_metrics, enough_trials
+from mkbo_plugins.ax.encoding import concerning, ranges
+from mkbo_plugins.ax.nodes import (
+    OBJECTIVE,
+    PretrainedNode,
+    TableDesignNode,
+    covered_metrics,
+    enough_trials,
+    objective_signs,
+)
 from mkbo_plugins.ax.storage import attach, remember
 from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
 from mkbo_plugins.core.forms import get_form
+from mkbo_plugins.covariance import Covariance, Directions, direction_signs
 from mkbo_plugins.errors import MkboError
-from mkbo_plugins.pretrained import Direction, PretrainedCovariance
+from mkbo_plugins.ranges import warn_of_units
 
-Covariances = PretrainedCovariance | Mapping[str, PretrainedCovariance]
+Covariances = Covariance | Mapping[str, Covariance]
 
 
 def pretrained_generation_strategy(
@@ -30,7 +39,7 @@ def pretrained_generation_strategy(
     form: str = "transfer",
     *,
     initial_trials: int = 5,
-    direction: Direction = "unknown",
+    direction: Directions | Mapping[str, Directions] = "unknown",
     rename: Mapping[str, str] | None = None,
     fixed: Mapping[str, Any] | None = None,
     select: bool = False,
@@ -54,16 +63,17 @@ def pretrained_generation_strategy(
         If an argument is not as described, or a covariance and the search space do not fit together.
     """
     covs = dict(cov) if isinstance(cov, Mapping) else {OBJECTIVE: cov}
-    _check(covs, form, initial_trials, direction)
+    _check(covs, form, initial_trials)
+    directions = _known_directions(direction, covs)
     rename, fixed = dict(rename or {}), dict(fixed or {})
     if search_space is not None:
-        pretrained_surrogate_spec(covs, search_space, form, rename=rename, fixed=fixed)
+        _check_space(covs, search_space, form, rename, fixed)
     fingerprints = {metric: remember(one) for metric, one in covs.items()}
     node = PretrainedNode(fingerprints, form, rename, fixed, select, seed)
     nodes: list[GenerationNode] = [node]
-    if direction != "unknown":
-        ((metric, fingerprint),) = fingerprints.items()
-        nodes = [TableDesignNode(metric, fingerprint, direction, rename, fixed, initial_trials, node.name, seed), node]
+    if directions:
+        known = {metric: fingerprints[metric] for metric in directions}
+        nodes = [TableDesignNode(known, directions, rename, fixed, initial_trials, node.name, seed), node]
     elif initial_trials > 0:
         nodes = [_sobol_node(initial_trials, node.name, seed), node]
     return GenerationStrategy(nodes=nodes)
@@ -75,7 +85,7 @@ def use_pretrained(
     form: str = "transfer",
     *,
     initial_trials: int = 5,
-    direction: Direction = "unknown",
+    direction: Directions | Mapping[str, Directions] = "unknown",
     rename: Mapping[str, str] | None = None,
     fixed: Mapping[str, Any] | None = None,
     select: bool = False,
@@ -98,13 +108,17 @@ def use_pretrained(
         Number of trials before the first model, those already in the experiment counted; space-filling (Sobol) unless
         `direction` says otherwise. With 0 and a direction, the table serves until a first trial has data.
     direction
-        ``"same"`` if the metric grows with the table's target, ``"opposite"`` if it falls with it: the first trials
-        are then designed from the table, for whichever of large and small the experiment looks for.
-        ``"unknown"`` if neither is known. Needed for a single covariance only.
+        ``"same"`` if a large table target speaks for a large metric, ``"opposite"`` if for a small one, ``"unknown"``
+        if neither is known. It is about the metric and not about what makes a good experiment, as it is in
+        `PretrainedCovariance.starting_points`: whether large or small is wanted, the experiment knows. The first trials
+        are then designed from the table; with several objectives, along the Pareto front that their tables predict.
+        One word for all covariances, or a mapping of names of objectives to words, in which those left out are unknown;
+        of a covariance of several tables, a sequence of words, one for each.
     rename
-        Pairs of a name in the table and a name in the experiment, either way round.
+        Pairs of a name in the table and a name in the experiment, either way round; each covariance takes those of its
+        own parameters.
     fixed
-        Values of the table's parameters that the experiment does not have, by the table's name.
+        Values of the table's parameters that the experiment does not have, by the table's name; likewise.
     select
         Whether Ax chooses between this model and its own for each metric, by held-out log likelihood.
     seed
@@ -119,6 +133,12 @@ def use_pretrained(
     ------
     MkboError
         If an argument is not as described, or a covariance does not fit the experiment.
+
+    Warns
+    -----
+    TableWarning
+        If bounds in the experiment are unlikely to be in the units of the table; see
+        `mkbo_plugins.ranges.warn_of_units`.
     """
     if not isinstance(client, (Client, AxClient)):
         raise MkboError(f"client must be an Ax Client or AxClient, got {type(client).__name__}")
@@ -127,7 +147,7 @@ def use_pretrained(
         raise MkboError("the client has no experiment yet; call create_experiment first")
     strategy = pretrained_generation_strategy(
         cov,
-        experiment.search_space,
+        None,
         form,
         initial_trials=initial_trials,
         direction=direction,
@@ -136,8 +156,11 @@ def use_pretrained(
         select=select,
         seed=seed,
     )
-    covered_metrics(experiment, dict.fromkeys(cov if isinstance(cov, Mapping) else [OBJECTIVE], ""))
-    for one in cov.values() if isinstance(cov, Mapping) else [cov]:
+    covs = dict(cov) if isinstance(cov, Mapping) else {OBJECTIVE: cov}
+    covered_metrics(experiment, dict.fromkeys(covs, ""))
+    objective_signs(experiment, _known_directions(direction, covs))
+    _check_space(covs, experiment.search_space, form, dict(rename or {}), dict(fixed or {}))
+    for one in covs.values():
         attach(experiment, one)
     client._save_experiment_to_db_if_possible(experiment=experiment)
     if isinstance(client, Client):
@@ -150,9 +173,9 @@ def use_pretrained(
     return strategy
 
 
-def _check(covs: Mapping[str, PretrainedCovariance], form: str, initial_trials: int, direction: str) -> None:
+def _check(covs: Mapping[str, Covariance], form: str, initial_trials: int) -> None:
     get_form(form)
-    strange = next((one for one in covs.values() if not isinstance(one, PretrainedCovariance)), None)
+    strange = next((one for one in covs.values() if not isinstance(one, Covariance)), None)
     if strange is not None or not covs:
         raise MkboError(
             f"cov must be a PretrainedCovariance, or a mapping of metric names to some, got {type(strange).__name__}; "
@@ -160,12 +183,35 @@ def _check(covs: Mapping[str, PretrainedCovariance], form: str, initial_trials: 
         )
     if isinstance(initial_trials, bool) or not isinstance(initial_trials, int) or initial_trials < 0:
         raise MkboError(f"initial_trials must be a whole number of at least 0, got {initial_trials!r}")
-    if direction not in ("same", "opposite", "unknown"):
-        raise MkboError(f"direction must be 'same', 'opposite' or 'unknown', got {direction!r}")
-    if direction != "unknown" and len(covs) > 1:
-        raise MkboError(
-            f"direction can be said of one covariance only, got those of {list(covs)}; leave the first trials to Sobol"
-        )
+
+
+def _known_directions(
+    direction: Directions | Mapping[str, Directions], covs: Mapping[str, Covariance]
+) -> dict[str, Directions]:
+    """Return directions by metric, without those that are unknown."""
+    if isinstance(direction, Mapping):
+        strange = [metric for metric in direction if metric not in covs or metric == OBJECTIVE]
+        if strange:
+            given = "one covariance without a name" if OBJECTIVE in covs else f"covariances of {list(covs)}"
+            raise MkboError(f"direction names {strange}, but there are {given}; name the same metrics in cov={{...}}")
+        directions = dict(direction)
+    else:
+        directions = dict.fromkeys(covs, direction)
+    return {metric: said for metric, said in directions.items() if any(direction_signs(said, covs[metric].tables))}
+
+
+def _check_space(
+    covs: Mapping[str, Covariance],
+    search_space: SearchSpace,
+    form: str,
+    rename: Mapping[str, str],
+    fixed: Mapping[str, Any],
+) -> None:
+    """Check covariances against a search space, for the function that the user called."""
+    pretrained_surrogate_spec(covs, search_space, form, rename=rename, fixed=fixed)
+    for cov in {one.fingerprint: one for one in covs.values()}.values():
+        own = concerning(cov.space, search_space, rename, fixed)
+        warn_of_units(cov.space, ranges(cov.space, search_space, *own), stacklevel=3)
 
 
 def _sobol_node(trials: int, next_node: str, seed: int) -> GenerationNode:

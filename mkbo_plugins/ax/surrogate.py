@@ -7,20 +7,20 @@ from ax.core.search_space import SearchSpace
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 
-from mkbo_plugins.ax.encoding import encodings, target_names
+from mkbo_plugins.ax.encoding import concerning, encodings, target_names
 from mkbo_plugins.ax.inputs import PretrainedInputs
 from mkbo_plugins.ax.storage import remember
 from mkbo_plugins.botorch import PretrainedKernel
 from mkbo_plugins.botorch.models import LogNoiseGP
-from mkbo_plugins.core.forms import get_form
-from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.errors import SpaceError
 
 PRETRAINED = "pretrained"
 STOCK = "stock"
 
 
 def pretrained_surrogate_spec(
-    cov: PretrainedCovariance | Mapping[str, PretrainedCovariance],
+    cov: Covariance | Mapping[str, Covariance],
     search_space: SearchSpace,
     form: str = "transfer",
     *,
@@ -54,21 +54,33 @@ def pretrained_surrogate_spec(
     MkboError
         If the search space and a covariance do not fit together, or `form` is unknown.
     """
-
-    def configs(one: PretrainedCovariance) -> list[ModelConfig]:
-        return _model_configs(one, search_space, form, rename or {}, fixed or {}, select)
-
+    rename, fixed = dict(rename or {}), dict(fixed or {})
     if not isinstance(cov, Mapping):
-        return SurrogateSpec(model_configs=configs(cov), eval_criterion="Log likelihood")
+        configs = _model_configs(cov, search_space, form, rename, fixed, select)
+        return SurrogateSpec(model_configs=configs, eval_criterion="Log likelihood")
+    parts = {
+        name: concerning(one.space, search_space, rename, fixed) if len(cov) > 1 else (rename, fixed)
+        for name, one in cov.items()
+    }
+    used = {key for part in parts.values() for of_part in part for key in of_part}
+    idle = [key for key in (*rename, *fixed) if key not in used]
+    if idle:
+        raise SpaceError(
+            f"rename and fixed hold {idle}, which no covariance and the experiment have; the covariances have "
+            f"{sorted({name for one in cov.values() for name in one.space.names})}, the experiment "
+            f"{list(search_space.parameters)}"
+        )
     return SurrogateSpec(
         model_configs=[ModelConfig(name=STOCK)],
-        metric_to_model_configs={name: configs(one) for name, one in cov.items()},
+        metric_to_model_configs={
+            name: _model_configs(one, search_space, form, *parts[name], select) for name, one in cov.items()
+        },
         eval_criterion="Log likelihood",
     )
 
 
 def _model_configs(
-    cov: PretrainedCovariance,
+    cov: Covariance,
     search_space: SearchSpace,
     form: str,
     rename: Mapping[str, str],
@@ -76,7 +88,7 @@ def _model_configs(
     select: bool,
 ) -> list[ModelConfig]:
     stock = ModelConfig(name=STOCK)
-    chosen = get_form(form)
+    chosen = cov.form(form)
     found = encodings(cov.space, search_space, target_names(cov.space, search_space, rename, fixed), fixed)
     if form == "stock":
         return [stock]

@@ -9,9 +9,16 @@ except ImportError as error:
 
 from mkbo_plugins.botorch import features as _features  # noqa: F401 - registers the feature map for path sampling
 from mkbo_plugins.botorch.average import AverageGP, pretrained_average
+from mkbo_plugins.botorch.evidence import table_verdict
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
-from mkbo_plugins.botorch.mixture import MixtureKernel
 from mkbo_plugins.botorch.models import pretrained_gp
 
-__all__ = ["AverageGP", "MixtureKernel", "NamedFrame", "PretrainedKernel", "pretrained_average", "pretrained_gp"]
+__all__ = [
+    "AverageGP",
+    "NamedFrame",
+    "PretrainedKernel",
+    "pretrained_average",
+    "pretrained_gp",
+    "table_verdict",
+]

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from mkbo_plugins.botorch.models import pretrained_gp
 from mkbo_plugins.core.process import held_out_log_density
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import MkboError
-from mkbo_plugins.pretrained import PretrainedCovariance
 
 AVERAGED_FORMS = ("stock", "moment", "product", "transfer")
 """Forms averaged by default: each is right for another relation between table and target."""
@@ -74,7 +74,7 @@ class AverageGP(Model):
 
 
 def pretrained_average(
-    cov: PretrainedCovariance,
+    cov: Covariance,
     train_X: Tensor,
     train_Y: Tensor,
     forms: Sequence[str] = AVERAGED_FORMS,

@@ -65,7 +65,7 @@ class FiniteCandidates:
             free[same[:1]] = False
         left = np.flatnonzero(free)
         if len(left) < n:
-            raise MkboError(f"{n} experiments are asked for, but {len(left)} of {len(self.points)} candidates are left")
+            raise MkboError(_too_few(n, len(left), len(self.points)))
         return left, self.points[left]
 
     def best(self, merit: Merit, tried: np.ndarray, left: int) -> tuple[int, np.ndarray]:
@@ -148,6 +148,13 @@ def _settable(parameter: Parameter, values: np.ndarray) -> np.ndarray:
     decimals = np.ceil(-np.log10(extent / RESOLUTION)).astype(int)
     rounded = [round(float(v), int(k)) for v, k in zip(values, decimals, strict=True)]
     return np.clip(rounded, parameter.lower, parameter.upper)
+
+
+def _too_few(n: int, left: int, count: int) -> str:
+    if not left:
+        return "the only candidate has been tried" if count == 1 else f"all {count} candidates have been tried"
+    asked = "1 experiment is" if n == 1 else f"{n} experiments are"
+    return f"{asked} asked for, but {left} of {count} candidates {'is' if left == 1 else 'are'} left"
 
 
 def _equal(points: np.ndarray, point: np.ndarray) -> np.ndarray:

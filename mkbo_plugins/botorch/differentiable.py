@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from mkbo_plugins.core.covariance import FixedCovariance
+from mkbo_plugins.core.several import FixedParts
 
 
 class _Part(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, fixed: FixedCovariance, name: str, elementwise: bool, X: Tensor, Y: Tensor | None) -> Tensor:
+    def forward(ctx: Any, fixed: FixedParts, name: str, elementwise: bool, X: Tensor, Y: Tensor | None) -> Tensor:
         value = _tensor(fixed.part(name, _array(X), None if Y is None else _array(Y), elementwise=elementwise), X)
         ctx.fixed, ctx.name, ctx.elementwise, ctx.same = fixed, name, elementwise, Y is None
         ctx.save_for_backward(X, X if Y is None else Y, value)
@@ -45,7 +45,7 @@ def _tensor(array: Any, like: Tensor) -> Tensor:
     return torch.as_tensor(array, dtype=like.dtype, device=like.device)
 
 
-def part(fixed: FixedCovariance, name: str, X: Tensor, Y: Tensor | None, *, elementwise: bool = False) -> Tensor:
+def part(fixed: FixedParts, name: str, X: Tensor, Y: Tensor | None, *, elementwise: bool = False) -> Tensor:
     """Return `FixedCovariance.part` at tensors, differentiable once in both of them.
 
     Parameters

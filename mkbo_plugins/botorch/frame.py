@@ -7,9 +7,9 @@ import torch
 from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.parameters import Categorical, Numeric, Ordered, Parameter, Scaled
-from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.space import ParameterSpace
 
 
@@ -54,7 +54,7 @@ class NamedFrame(InputTransform):
 
     def __init__(
         self,
-        cov: PretrainedCovariance,
+        cov: Covariance,
         names: Sequence[str] | None = None,
         *,
         space: ParameterSpace | None = None,
@@ -201,7 +201,7 @@ def _target_space(pretrained: ParameterSpace, space: ParameterSpace | None, fixe
     if lacking:
         raise SpaceError(
             f"the target's space lacks pre-trained parameters {lacking}; give each the constant value it has in the "
-            "target, fixed={name: value}"
+            "target, fixed={...} (--fix NAME=VALUE)"
         )
     return space
 
@@ -215,14 +215,14 @@ def _column_names(
         raise SpaceError(f"column names must differ, found twice: {doubled}")
     lacking = [name for name in target.names if name not in names]
     if lacking:
-        hint = "; a pre-trained parameter that the target keeps constant goes into fixed={name: value}"
+        hint = "; a pre-trained parameter that the target keeps constant goes into fixed={...} (--fix NAME=VALUE)"
         raise SpaceError(f"no column for parameters {lacking}{hint if set(lacking) & set(pretrained.names) else ''}")
     unknown = [name for name in names if name not in target.names]
     if any(name in fixed for name in unknown):
         raise SpaceError(f"columns {[n for n in unknown if n in fixed]} are also fixed; keep one of the two")
     if unknown:
         raise SpaceError(
-            f"columns {unknown} are not described; pass space=ParameterSpace.from_dict(...) of the target, with bounds "
+            f"columns {unknown} are not described; pass the target's space= (--space), with bounds "
             "or levels of parameters that the table lacks"
         )
     return names

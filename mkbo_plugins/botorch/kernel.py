@@ -15,10 +15,10 @@ from torch import Tensor
 from mkbo_plugins.botorch.differentiable import part
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
-from mkbo_plugins.core.forms import Form, get_form
+from mkbo_plugins.core.forms import Form
 from mkbo_plugins.core.recent import Recent
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import ArtefactError, KernelError
-from mkbo_plugins.pretrained import PretrainedCovariance
 
 KEPT_PARTS = 8
 """Gram parts kept for inputs seen before; hyperparameter fitting asks for the same ones at every step."""
@@ -58,7 +58,7 @@ class PretrainedKernel(Kernel):
 
     def __init__(
         self,
-        cov: PretrainedCovariance,
+        cov: Covariance,
         form: str = "transfer",
         stock_dims: int = 0,
         frame: NamedFrame | None = None,
@@ -86,7 +86,7 @@ class PretrainedKernel(Kernel):
     @property
     def form(self) -> Form:
         """The form, looked up by name so that copies and pickles need no functions."""
-        return get_form(self.form_name)
+        return self.cov.form(self.form_name)
 
     def _register_scale(self, name: str) -> None:
         scale = self.form.hyperparameters[name]
@@ -157,11 +157,13 @@ class PretrainedKernel(Kernel):
         return known if copies and bool((x2.detach() == known).all()) else x2
 
     def _stock_inputs(self, x: Tensor) -> Tensor:
-        if self.stock_dims:
-            return x[..., self.frame_dims :]
+        return x[..., self.frame_dims :] if self.stock_dims else self.unit_frame(x)
+
+    def unit_frame(self, x: Tensor) -> Tensor:
+        """Return the frame coordinates of inputs (..., d), scaled to [0, 1]."""
         ranges = torch.as_tensor(self.cov.space.coordinate_ranges(self.cov.frame), dtype=x.dtype, device=x.device)
         # Coordinates of range 2 are centred at 0, those of range 1 begin there.
-        return (x + (ranges - 1)) / ranges
+        return (x[..., : self.frame_dims] + (ranges - 1)) / ranges
 
     def _per_pair(self, scale: Tensor, *, diag: bool) -> Tensor:
         return scale[..., None] if diag else scale[..., None, None]

@@ -17,10 +17,10 @@ from torch import Tensor
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.logarithms import fit_logarithm
-from mkbo_plugins.core.forms import get_form
+from mkbo_plugins.covariance import Covariance, check_covariance
 from mkbo_plugins.errors import MkboError, TableError, TableWarning
 from mkbo_plugins.parameters import Numeric
-from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.ranges import warn_of_units
 from mkbo_plugins.space import ParameterSpace
 
 
@@ -47,7 +47,7 @@ class LogNoiseGP(SingleTaskGP):
 
 
 def pretrained_gp(
-    cov: PretrainedCovariance,
+    cov: Covariance,
     train_X: Tensor,
     train_Y: Tensor,
     form: str = "transfer",
@@ -96,13 +96,11 @@ def pretrained_gp(
     Warns
     -----
     TableWarning
-        If a parameter lies outside its bounds in every row, as it does when units are mistaken.
+        If a parameter lies outside its bounds in every row, as it does when units are mistaken; or if bounds in
+        `space` are unlikely to be in the units of the table, see `mkbo_plugins.ranges.warn_of_units`.
     """
-    chosen = get_form(form)
-    if not isinstance(cov, PretrainedCovariance):
-        raise MkboError(
-            f"cov must be a PretrainedCovariance, got {type(cov).__name__}; read a file with PretrainedCovariance.load"
-        )
+    check_covariance(cov)
+    chosen = cov.form(form)
     for forbidden in ("covar_module", "input_transform"):
         if forbidden in kwargs:
             raise MkboError(f"pretrained_gp sets {forbidden} itself; build a SingleTaskGP to choose your own")
@@ -119,6 +117,7 @@ def pretrained_gp(
     with torch.no_grad():
         frame.transform(train_X)
     _warn_outside(frame, train_X)
+    warn_of_units(cov.space, {p.name: p for p in frame.target_space.parameters if p.name in cov.space.names})
     if stock_only:
         return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, input_transform=frame, **kwargs)
     outputs = train_Y.shape[-1]
@@ -134,8 +133,10 @@ def pretrained_gp(
 
 def _check_data(train_X: Tensor, train_Y: Tensor, train_Yvar: Tensor | None) -> None:
     if not (torch.is_tensor(train_X) and torch.is_tensor(train_Y)) or train_X.ndim < 2 or train_Y.ndim != train_X.ndim:
+        column = torch.is_tensor(train_Y) and train_Y.ndim == 1
         raise TableError(
             f"train_X must be a tensor (n, d) and train_Y a tensor (n, m), got {_shape(train_X)} and {_shape(train_Y)}"
+            f"{'; use train_Y[:, None]' if column else ''}"
         )
     if not train_X.is_floating_point():
         raise TableError(f"train_X must be of a floating-point dtype, got {train_X.dtype}; use train_X.double()")
@@ -160,8 +161,8 @@ def _warn_outside(frame: NamedFrame, train_X: Tensor) -> None:
         if bool(((unit < 0) | (unit > 1)).all()):
             low, high = train_X[..., j].min().item(), train_X[..., j].max().item()
             warnings.warn(
-                f"every value of {name!r} in train_X lies outside its bounds ({parameter.lower:g}, "
-                f"{parameter.upper:g}), from {low:g} to {high:g}; pretrained_gp takes raw units",
+                f"every value of {name!r} lies outside its bounds ({parameter.lower:g}, "
+                f"{parameter.upper:g}), from {low:g} to {high:g}; are they in the raw units of the space?",
                 TableWarning,
                 stacklevel=3,
             )

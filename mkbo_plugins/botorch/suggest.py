@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -21,10 +21,10 @@ from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.models import pretrained_gp
 from mkbo_plugins.core.design import upper_confidence_design
 from mkbo_plugins.core.form_model import Points
-from mkbo_plugins.core.verdict import Verdict, judge
+from mkbo_plugins.core.verdict import FEWEST, Verdict, judge
+from mkbo_plugins.covariance import Covariance, Directions, direction_signs
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.parameters import Level
-from mkbo_plugins.pretrained import FEWEST, Direction, PretrainedCovariance
 from mkbo_plugins.space import ParameterSpace
 from mkbo_plugins.trials import Trials
 
@@ -36,6 +36,10 @@ SMOOTHING = 1e-6
 
 VERDICT_FROM = 10
 """Outcomes from which on it is said whether the table helps: fewer often point the wrong way."""
+
+
+HOPELESS = 0.005
+"""Chance below which an experiment is not likely to beat the best so far."""
 
 
 class Reason(StrEnum):
@@ -61,7 +65,7 @@ class Suggestion:
     why
         The same as a sentence.
     table_says
-        What the table's own machine predicts there, in the table's units.
+        What each table's own machine predicts there, in the table's units.
     predicted, uncertainty
         Mean and standard deviation of the outcome, measurement noise aside; None before there is a model.
     chance
@@ -72,7 +76,7 @@ class Suggestion:
     candidate: int | None
     reason: Reason
     why: str
-    table_says: float
+    table_says: tuple[float, ...]
     predicted: float | None = None
     uncertainty: float | None = None
     chance: float | None = None
@@ -94,6 +98,9 @@ class Advice:
         Standard deviation of measurement noise that the model found; None before there is a model.
     verdict
         Whether the table helps, by the outcomes so far; None before there are `VERDICT_FROM` of them.
+    scales
+        Fitted scales of the form by name, as `mkbo_plugins.core.forms` describes them, of several tables numbered; none
+        before there is a model.
     """
 
     suggestions: tuple[Suggestion, ...]
@@ -102,10 +109,11 @@ class Advice:
     best: float | None
     noise: float | None = None
     verdict: Verdict | None = None
+    scales: Mapping[str, float] = field(default_factory=dict)
 
 
 def suggest(
-    cov: PretrainedCovariance,
+    cov: Covariance,
     trials: Trials,
     n: int = 1,
     *,
@@ -114,7 +122,7 @@ def suggest(
     candidates: np.ndarray | None = None,
     minimise: bool = False,
     form: str = "transfer",
-    direction: Direction = "unknown",
+    direction: Directions = "unknown",
     seed: int = 0,
 ) -> Advice:
     """Return the next experiments by expected improvement; the same input gives the same ones.
@@ -137,7 +145,8 @@ def suggest(
         Whether small outcomes are good.
     direction
         Until there are three outcomes, whether the table proposes points: ``"same"`` if a large table target speaks
-        for a good experiment, ``"opposite"`` if a small one does, ``"unknown"`` for points that fill the space.
+        for a good experiment, ``"opposite"`` if a small one does, ``"unknown"`` for points that fill the space;
+        of several tables, one word for all or one for each.
     seed
         Seed of candidates and draws.
 
@@ -148,49 +157,68 @@ def suggest(
     """
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise MkboError(f"n must be a whole number of at least 1, got {n!r}")
-    if direction not in ("same", "opposite", "unknown"):
-        raise MkboError(f"direction must be 'same', 'opposite' or 'unknown', got {direction!r}")
+    direction_signs(direction, cov.tables)
     frame = NamedFrame(cov, space=space, fixed=fixed, stock_columns="none")
     pool = (
         SpaceCandidates(frame.target_space, seed)
         if candidates is None
         else FiniteCandidates(frame.target_space, candidates)
     )
-    table = _Table(cov, frame, pool.initial)
+    tables = _Tables(cov, frame, pool.initial)
     best = None if not len(trials.y) else float(trials.y.min() if minimise else trials.y.max())
     advice = Advice((), len(trials.y), len(trials.pending), best)
-    if len(trials.y) < FEWEST:
-        return replace(advice, suggestions=tuple(_first(table, pool, trials, n, direction)))
+    if len(trials.y) < FEWEST or np.ptp(trials.y) == 0:
+        return replace(advice, suggestions=tuple(_first(tables, pool, trials, n, direction)))
     with manual_seed(seed):
         X, Y = torch.tensor(trials.X), torch.tensor(trials.y)[:, None]
         model = pretrained_gp(cov, X, -Y if minimise else Y, form=form, space=space, fixed=fixed)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        found = tuple(_next(model, table, pool, trials, n, minimise, seed))
-    return replace(advice, suggestions=found, noise=_noise(model, X[:1]), verdict=table.verdict(trials))
+        found = tuple(_next(model, tables, pool, trials, n, minimise, seed))
+    return replace(
+        advice,
+        suggestions=found,
+        noise=_noise(model, X[:1]),
+        verdict=tables.verdict(trials),
+        scales={name: model.covar_module.scale(name).item() for name in cov.form(form).hyperparameters},
+    )
 
 
-class _Table:
-    """What the table says of points in the target's raw units."""
+class _Tables:
+    """What the tables say of points in the target's raw units."""
 
-    def __init__(self, cov: PretrainedCovariance, frame: NamedFrame, reference: np.ndarray) -> None:
+    def __init__(self, cov: Covariance, frame: NamedFrame, reference: np.ndarray) -> None:
         self.cov, self.frame = cov, frame
-        self.reference = np.sort(self.standardised(reference))
+        self.reference = [np.sort(values) for values in self.standardised(reference)]
 
     def coordinates(self, raw: np.ndarray) -> np.ndarray:
         return self.frame.transform(torch.tensor(raw)).numpy()
 
-    def standardised(self, raw: np.ndarray) -> np.ndarray:
-        return np.asarray(self.cov.fixed.standardised_decision(self.coordinates(raw)))
+    def standardised(self, raw: np.ndarray) -> list[np.ndarray]:
+        """Return the standardised decision function of each table, (n,)."""
+        views = self.cov.fixed.views(self.coordinates(raw))
+        return [np.asarray(fixed.standardised_decision(Z)) for fixed, Z in views]
 
-    def predict(self, raw: np.ndarray) -> float:
-        """Return the prediction at one point (1, d) in the table's units."""
-        g = float(np.asarray(self.cov.fixed.decision(self.coordinates(raw)))[0])
-        return math.exp(g) if self.cov.log_target else g
+    def predict(self, raw: np.ndarray) -> tuple[float, ...]:
+        """Return the predictions at one point (1, d) in each table's units."""
+        views = self.cov.fixed.views(self.coordinates(raw))
+        return tuple(
+            float(member.predict_at_coordinates(Z)[0]) for member, (_, Z) in zip(self.cov.members, views, strict=True)
+        )
 
     def sentence(self, raw: np.ndarray) -> str:
-        below = np.searchsorted(self.reference, self.standardised(raw)[0], side="left") / len(self.reference)
-        said = f"the table predicts {self.predict(raw):.4g} {self.cov.record.target}"
-        return f"{said}, more than for {below:.0%} of the candidates"
+        parts = []
+        for predicted, member, (value,), reference in zip(
+            self.predict(raw), self.cov.members, self.standardised(raw), self.reference, strict=True
+        ):
+            below = np.searchsorted(reference, value, side="left") / len(reference)
+            target = member.record.target
+            said = f"the table predicts {predicted:.4g} {target}"
+            if member.record.task == "classification":
+                label = int(predicted > 0)
+                name = repr(member.record.classes[label]) if member.record.classes else f"label {2 * label - 1}"
+                said = f"the table's decision value for {target} is {predicted:.2g}, which speaks for {name}"
+            parts.append(f"{said}, more than for {below:.0%} of the candidates")
+        return "; ".join(parts)
 
     def verdict(self, trials: Trials) -> Verdict | None:
         if len(trials.y) < VERDICT_FROM or np.ptp(trials.y) == 0:
@@ -200,27 +228,33 @@ class _Table:
 
 
 def _first(
-    table: _Table, pool: FiniteCandidates | SpaceCandidates, trials: Trials, n: int, direction: Direction
+    tables: _Tables, pool: FiniteCandidates | SpaceCandidates, trials: Trials, n: int, direction: Directions
 ) -> Iterator[Suggestion]:
     """Yield points far from one another and from those tried, good ones first where the table's direction is known."""
     indices, raw = pool.untried(trials.tried, n)
-    sign = {"same": 1.0, "opposite": -1.0, "unknown": 0.0}[direction]
-    merit, tried = sign * table.standardised(raw), table.coordinates(trials.tried)
-    for i in upper_confidence_design(merit, table.cov.kernel, table.coordinates(raw), n, present=tried):
+    cov, Z = tables.cov, tables.coordinates(raw)
+    merit, tried = cov.merit(Z, direction), tables.coordinates(trials.tried)
+    known = any(direction_signs(direction, cov.tables))
+    purpose = f"far from other points{' and good by the table' if known else ''}"
+    lacking = (
+        f"a model needs {FEWEST} outcomes"
+        if len(trials.y) < FEWEST
+        else "all outcomes so far are equal, so that no model can learn from them yet"
+    )
+    for i in upper_confidence_design(merit, cov.fixed.likeness, Z, n, present=tried):
         point = raw[i : i + 1]
-        purpose = "far from other points" if direction == "unknown" else "far from other points and good by the table"
         yield Suggestion(
             pool.space.from_raw(point)[0],
             pool.number(indices[i]),
             Reason.START,
-            f"{purpose}: a model needs {FEWEST} outcomes; {table.sentence(point)}",
-            table.predict(point),
+            f"{purpose}: {lacking}; {tables.sentence(point)}",
+            tables.predict(point),
         )
 
 
 def _next(
     model: SingleTaskGP,
-    table: _Table,
+    tables: _Tables,
     pool: FiniteCandidates | SpaceCandidates,
     trials: Trials,
     n: int,
@@ -244,12 +278,14 @@ def _next(
             Reason.EXPLOIT: f"predicted to be better than the best so far, {sign * best:.4g}",
             Reason.EXPLORE: f"uncertain enough for a chance of {chance:.0%} to be better than {sign * best:.4g}",
         }[reason]
+        if chance < HOPELESS:
+            said = f"nothing left that is likely to beat the best so far, {sign * best:.4g}; you may stop"
         yield Suggestion(
             pool.space.from_raw(point)[0],
             pool.number(index),
             reason,
-            f"{said}; {table.sentence(point)}",
-            table.predict(point),
+            f"{said}; {tables.sentence(point)}",
+            tables.predict(point),
             sign * mean,
             deviation,
             chance,

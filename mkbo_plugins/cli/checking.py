@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mkbo_plugins.cli.messages import plain_errors, print_json
+from mkbo_plugins.cli.messages import check_ignored, counted, in_options, plain_errors, print_json
 from mkbo_plugins.cli.options import IGNORE, TABLE, TASK, TaskName
 from mkbo_plugins.inputfiles import read_space_file, read_table_file
 from mkbo_plugins.inspection import Severity, inspect_table
@@ -34,23 +34,29 @@ def check(
     """
     with plain_errors():
         data = read_table_file(table)
+        described = None if space is None else read_space_file(space)
+        ignored = check_ignored(ignore, data.columns, [target, groups, *(described.names if described else ())])
         findings = inspect_table(
             data,
             target,
-            None if space is None else read_space_file(space),
+            described,
             task=task.value,
             log_target=log_target,
             groups=groups,
-            ignore=tuple(ignore or ()),
+            ignore=ignored,
         )
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if as_json:
-        print_json({"table": str(table), "rows": len(data), "errors": errors, "findings": [*map(asdict, findings)]})
+        found = [asdict(finding) | {"message": in_options(finding.message)} for finding in findings]
+        print_json({"table": str(table), "rows": len(data), "errors": errors, "findings": found})
     else:
         console = Console()
         for finding in findings:
-            console.print(f"{finding.severity}: {finding.message}", highlight=False, markup=False, soft_wrap=True)
+            console.print(
+                f"{finding.severity}: {in_options(finding.message)}", highlight=False, markup=False, soft_wrap=True
+            )
         remarks = len(findings) - errors
-        console.print(f"{table}: {len(data)} rows, {errors} errors, {remarks} remarks", highlight=False, soft_wrap=True)
+        summary = ", ".join([counted(len(data), "row"), counted(errors, "error"), counted(remarks, "remark")])
+        console.print(f"{table}: {summary}", highlight=False, markup=False, soft_wrap=True)
     if errors:
         raise typer.Exit(1)

@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from mkbo_plugins.errors import ArtefactError, MkboError, MkboWarning
+from mkbo_plugins.errors import ArtefactError, MkboError, MkboWarning, TableError
+from mkbo_plugins.hints import did_you_mean
+from mkbo_plugins.inputfiles import sheet_of
 
 
 @contextmanager
@@ -22,7 +25,7 @@ def plain_errors(when_interrupted: str = "stopped") -> Iterator[None]:
 
     def print_warning(message: Warning | str, category: type[Warning], *args: object) -> None:
         if issubclass(category, MkboWarning):
-            errors.print(f"note: {message}", highlight=False, markup=False, soft_wrap=True)
+            errors.print(f"note: {in_options(message)}", highlight=False, markup=False, soft_wrap=True)
         else:
             original(message, category, *args)  # type: ignore[arg-type]
 
@@ -32,21 +35,76 @@ def plain_errors(when_interrupted: str = "stopped") -> Iterator[None]:
         try:
             yield
         except (MkboError, ImportError) as error:
-            errors.print(f"error: {error}", highlight=False, markup=False, soft_wrap=True)
+            errors.print(f"error: {in_options(error)}", highlight=False, markup=False, soft_wrap=True)
             sys.exit(2)
         except KeyboardInterrupt:
             errors.print(when_interrupted, highlight=False)
             sys.exit(130)
 
 
-def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written before time is spent on what goes into it."""
+def in_options(message: object) -> str:
+    """Return a message that names options of the command instead of arguments in Python.
+
+    In messages, an argument is followed by its option, as in ``missing='drop' (--drop-missing)``.
+    """
+    return re.sub(r"\S+ \((--[^()]+)\)", r"\1", str(message))
+
+
+def check_writable(path: Path, inputs: Iterable[Path | None] = ()) -> None:
+    """Refuse a file that cannot be written, or is an input, before time is spent on what goes into it.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    inputs
+        Files that the command reads, sheets of workbooks among them; None where one is not given.
+    """
+    for other in inputs:
+        if other is not None and _same_file(path, sheet_of(other)[0]):
+            raise ArtefactError(f"cannot write {path}: the command reads it as well; name another file to write")
     if path.is_dir():
         raise ArtefactError(f"cannot write {path}: it is a folder; name a file in it")
     if not path.parent.is_dir():
         raise ArtefactError(f"cannot write {path}: its folder does not exist; make it first")
     if not os.access(path.parent, os.W_OK):
         raise ArtefactError(f"cannot write {path}: its folder cannot be written to; choose another")
+
+
+def check_ignored(ignore: Sequence[str] | None, columns: Iterable[str], used: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the columns that are to be ignored, if they are columns and not named as anything else.
+
+    Parameters
+    ----------
+    ignore
+        Values of ``--ignore``.
+    columns
+        Columns of the tables.
+    used
+        Names of targets, groups and parameters of a given space.
+    """
+    given, known = tuple(ignore or ()), list(dict.fromkeys(columns))
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        close = did_you_mean(unknown[0], known)
+        raise TableError(
+            f"--ignore names {unknown}, which are not columns, one --ignore for each; the table has {known}{close}"
+        )
+    needed = [name for name in given if name in set(used)]
+    if needed:
+        raise TableError(f"--ignore names {needed}, which are used as target, groups or parameter; drop one of the two")
+    return given
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things with their noun."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def print_json(value: Any) -> None:

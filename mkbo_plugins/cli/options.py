@@ -12,9 +12,11 @@ class TaskName(StrEnum):
     classification = "classification"
 
 
-TABLE = typer.Argument(
-    help="CSV file or Excel workbook with a header; a column for each parameter and the target. One of several sheets "
-    "is named as book.xlsx::Sheet1."
+_TABLE = (
+    "CSV file or Excel workbook with a header; a column for each parameter and the target. One of several sheets is "
+    "named as book.xlsx::Sheet1."
 )
+TABLE = typer.Argument(help=_TABLE)
+TABLES = typer.Argument(metavar="TABLE...", help=f"{_TABLE} Several tables give one covariance.")
 TASK = typer.Option(help="Target of numbers, or of two labels.")
 IGNORE = typer.Option(help="Column that is not a parameter, where no --space is given; repeat for several.")

@@ -1,5 +1,6 @@
 """The command ``mkbo pretrain``."""
 
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from mkbo_plugins.cli.messages import check_writable, plain_errors, print_json
-from mkbo_plugins.cli.options import IGNORE, TABLE, TASK, TaskName
+from mkbo_plugins.cli.messages import check_ignored, check_writable, plain_errors, print_json
+from mkbo_plugins.cli.options import IGNORE, TABLES, TASK, TaskName
 from mkbo_plugins.cli.summary import print_summary, summary
-from mkbo_plugins.errors import TableError
-from mkbo_plugins.inputfiles import SHEET_MARK, read_space_file, read_table_file
+from mkbo_plugins.errors import TableError, TableWarning
+from mkbo_plugins.inputfiles import read_space_file, read_table_file, sheet_of
+from mkbo_plugins.inspection import doubts_of_columns
 from mkbo_plugins.space import ParameterSpace
 from mkbo_plugins.training import pretrain as train
 
@@ -26,6 +28,13 @@ class Trainer(StrEnum):
     gp = "gp"
 
 
+class Combine(StrEnum):
+    """What becomes of several tables."""
+
+    sum = "sum"
+    chain = "chain"
+
+
 class FrameName(StrEnum):
     """What the bounds are mapped to."""
 
@@ -34,15 +43,20 @@ class FrameName(StrEnum):
 
 
 def pretrain(
-    table: Annotated[Path, TABLE],
-    target: Annotated[str, typer.Option(help="Name of the target column.")],
+    tables: Annotated[list[Path], TABLES],
+    target: Annotated[
+        list[str], typer.Option(help="Name of the target column; of several tables, once for all or once for each.")
+    ],
     space: Annotated[
         Path | None,
         typer.Option(help="TOML file: a [name] section with bounds = [low, high] or levels = [...] per parameter."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File to write; TABLE.mkbo.json beside the table if left out.")
+        Path | None, typer.Option(help="File to write; TABLE.mkbo.json beside a single table if left out.")
     ] = None,
+    combine: Annotated[
+        Combine, typer.Option(help="Several tables: sum their covariances, or chain them into one kernel.")
+    ] = Combine.sum,
     trainer: Annotated[Trainer, typer.Option(help="Support vector machine or Gaussian process.")] = Trainer.svm,
     task: Annotated[TaskName, TASK] = TaskName.regression,
     kernel: Annotated[str, typer.Option(help="se, exponential, polynomial or linear.")] = "se",
@@ -60,28 +74,38 @@ def pretrain(
     jobs: Annotated[int, typer.Option(help="Parallel workers; -1 for all cores.")] = -1,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
 ) -> None:
-    """Pre-train a covariance on TABLE and save it as one small file.
+    """Pre-train a covariance on a table, or on several, and save it as one small file.
+
+    Of several tables, each has the parameters of the space that are among its columns.
 
     mkbo check says beforehand what is wrong with the table. Exit codes: 0 saved; 2 the table cannot be used.
 
     Example: mkbo pretrain patents.csv --target strength_MPa --space space.toml --out alloy.mkbo.json
 
     Example: mkbo pretrain patents.xlsx::Sheet1 --target strength_MPa --ignore alloy --ignore reference
+
+    Example: mkbo pretrain a.csv b.csv --target strength_MPa --target grain_um --space space.toml --out two.mkbo.json
     """
     console = Console(stderr=as_json)
     with plain_errors("stopped" if resume is None else "stopped; the same command goes on from here"):
-        written = out if out is not None else Path(str(table).partition(SHEET_MARK)[0]).with_suffix(".mkbo.json")
-        check_writable(written)
-        frame_data = read_table_file(table)
-        chosen = (
-            read_space_file(space)
-            if space is not None
-            else _space_from_table(console, frame_data, target, groups, ignore or [])
-        )
+        if len(tables) > 1:
+            _check_given(tables, {"--space": space, "--out": out})
+        written = out if out is not None else sheet_of(tables[0])[0].with_suffix(".mkbo.json")
+        check_writable(written, [*tables, space, resume])
+        if resume is not None:
+            check_writable(resume, [*tables, space])
+        data = [read_table_file(table) for table in tables]
+        described = None if space is None else read_space_file(space)
+        used = [*target, groups, *(described.names if described else ())]
+        ignored = check_ignored(ignore, [name for one in data for name in one.columns], used)
+        chosen = described or _space_from_table(console, data[0], target[0], groups, ignored)
+        for doubt in doubts_of_columns(data[0], chosen, taken=described is None and len(chosen.names) > 1).values():
+            warnings.warn(doubt, TableWarning, stacklevel=1)
         cov = train(
-            frame_data,
-            target,
+            data,
+            target if len(target) > 1 else target[0],
             chosen,
+            combine=combine.value,
             kernel=kernel,
             ard=ard,
             frame=frame.value,
@@ -102,13 +126,16 @@ def pretrain(
             console.print(f"saved as {written}", highlight=False, soft_wrap=True)
 
 
+def _check_given(tables: list[Path], options: dict[str, Path | None]) -> None:
+    lacking = [name for name, value in options.items() if value is None]
+    if lacking:
+        raise TableError(f"{len(tables)} tables need {' and '.join(lacking)}; give one space for all, and one file")
+
+
 def _space_from_table(
-    console: Console, table: "pd.DataFrame", target: str, groups: str | None, ignore: list[str]
+    console: Console, table: "pd.DataFrame", target: str, groups: str | None, ignored: tuple[str, ...]
 ) -> ParameterSpace:
-    unknown = [name for name in ignore if name not in table.columns]
-    if unknown:
-        raise TableError(f"--ignore names {unknown}, which are not columns of the table; it has {list(table.columns)}")
-    used = table.drop(columns=[name for name in {*ignore, groups} if name in table.columns])
+    used = table.drop(columns=[name for name in {*ignored, groups} if name in table.columns])
     space = ParameterSpace.from_table(used, target)
     console.print(
         f"no --space given: every column but {target!r} is taken as a parameter, with bounds at its extremes in the "

@@ -29,7 +29,7 @@ def show(
     with plain_errors():
         cov = PretrainedCovariance.load(file)
         if plot is not None:
-            check_writable(plot)
+            check_writable(plot, [file])
             from mkbo_plugins.plots import overview, save_figure
 
             save_figure(overview(cov), plot)

@@ -5,23 +5,28 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from mkbo_plugins.cli.messages import check_writable, plain_errors, print_json
-from mkbo_plugins.errors import MkboError, SpaceError
+from mkbo_plugins.cli.messages import check_writable, counted, plain_errors, print_json
+from mkbo_plugins.core.forms import of_table
+from mkbo_plugins.covariance import Covariance, Directions
+from mkbo_plugins.errors import MkboError, SpaceError, TableError
 from mkbo_plugins.inputfiles import read_space_file, read_table_file, write_table_file
 from mkbo_plugins.pretrained import PretrainedCovariance
-from mkbo_plugins.space import ParameterSpace
-from mkbo_plugins.trials import Trials, outcome_column
+from mkbo_plugins.rows import RowNames
+from mkbo_plugins.space import ParameterSpace, check_columns
+from mkbo_plugins.table import warn_outside
+from mkbo_plugins.trials import Trials, check_not_mistaken, outcome_column
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mkbo_plugins.botorch.suggest import Advice
+    from mkbo_plugins.botorch.suggest import Advice, Suggestion
 
-OWN_COLUMNS = ("predicted", "uncertainty", "chance", "reason", "why", "table_says")
+OWN_COLUMNS = ("predicted", "uncertainty", "chance", "reason", "why")
 
 
 class DirectionName(StrEnum):
@@ -56,9 +61,12 @@ def suggest(
         list[str] | None, typer.Option(help="NAME=VALUE of a parameter that stays constant; repeat for several.")
     ] = None,
     direction: Annotated[
-        DirectionName,
-        typer.Option(help="Before there are three outcomes: does a large table value speak for a good one?"),
-    ] = DirectionName.unknown,
+        list[DirectionName] | None,
+        typer.Option(
+            help="Before there are three outcomes: does a large table value speak for a good one? Unknown if left out; "
+            "of several tables, once for all or once for each."
+        ),
+    ] = None,
     form: Annotated[str, typer.Option(help="How the table is used; stock does without it.")] = "transfer",
     out: Annotated[Path | None, typer.Option(help="Table to write the suggestions to, CSV or Excel.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed; the same input and seed give the same suggestions.")] = 0,
@@ -78,13 +86,18 @@ def suggest(
     """
     with plain_errors():
         if out is not None:
-            check_writable(out)
+            check_writable(out, [covariance, done, space, candidates])
         cov = PretrainedCovariance.load(covariance)
         fixed = _fixed(cov, fix or [])
         given = None if space is None else read_space_file(space)
         searched = given or ParameterSpace(tuple(p for p in cov.space.parameters if p.name not in fixed))
         pool = None if candidates is None else read_table_file(candidates)
+        points = None if pool is None else searched.to_raw(pool)
+        if points is not None:
+            warn_outside(points, searched, RowNames.of(pool))
         trials, outcome = _trials(done, target, cov, searched, pool)
+        if out is not None:
+            _check_merged(out, outcome, searched, trials)
         try:
             from mkbo_plugins.botorch.suggest import suggest as advise
         except ImportError as error:
@@ -95,10 +108,10 @@ def suggest(
             n,
             space=given,
             fixed=fixed,
-            candidates=None if pool is None else searched.to_raw(pool),
+            candidates=points,
             minimise=minimise,
             form=form,
-            direction=direction.value,
+            direction=_direction(direction or [DirectionName.unknown]),
             seed=seed,
         )
         if out is not None:
@@ -109,7 +122,11 @@ def suggest(
             _print(Console(), advice, outcome)
 
 
-def _fixed(cov: PretrainedCovariance, entries: list[str]) -> dict[str, Any]:
+def _direction(words: list[DirectionName]) -> Directions:
+    return words[0].value if len(words) == 1 else [word.value for word in words]
+
+
+def _fixed(cov: Covariance, entries: list[str]) -> dict[str, Any]:
     """Return values by name from texts NAME=VALUE, each read as its parameter's kind asks."""
     fixed: dict[str, Any] = {}
     for entry in entries:
@@ -128,19 +145,43 @@ def _fixed(cov: PretrainedCovariance, entries: list[str]) -> dict[str, Any]:
 def _trials(
     done: Path | None,
     target: str | None,
-    cov: PretrainedCovariance,
+    cov: Covariance,
     space: ParameterSpace,
     pool: "pd.DataFrame | None",
 ) -> tuple[Trials, str]:
     if done is None:
-        return Trials.none(space), target or cov.record.target
+        return Trials.none(space), target or cov.targets[0]
     table = read_table_file(done)
     if target is None:
         labels = [] if pool is None else [str(name) for name in pool.columns]
         constant = [name for name in cov.space.names if name not in space.names]
-        ignored = [*OWN_COLUMNS, *labels, *constant]
-        target = outcome_column([*map(str, table.columns)], space.names, cov.record.target, ignored)
+        ignored = [*OWN_COLUMNS, *_table_columns(cov.tables), *constant]
+        columns = [*map(str, table.columns)]
+        check_columns(columns, space.names)
+        target = outcome_column(columns, space.names, cov.targets, ignored, labels)
+        unused = [name for name in columns if name not in {target, *space.names, *ignored, *labels}]
+        check_not_mistaken(table, target, unused)
     return Trials.from_table(table, target, space), target
+
+
+def _check_merged(out: Path, outcome: str, space: ParameterSpace, trials: Trials) -> None:
+    """Raise a `TableError` if earlier suggestions in the file to be replaced have outcomes that were not passed on."""
+    if not out.exists():
+        return
+    try:
+        earlier = read_table_file(out)
+        measured = earlier[earlier[outcome].notna()]
+        points = space.to_raw(measured)
+    except (MkboError, KeyError):
+        return  # not a table of suggestions, so that no outcome of theirs is in it
+    # Spreadsheets keep 15 digits.
+    passed_on = np.isclose(points[:, None], trials.X[None], rtol=1e-12, atol=0).all(axis=-1).any(axis=-1)
+    lost = np.flatnonzero(~passed_on)
+    if len(lost):
+        raise TableError(
+            f"{out} would be replaced, but has outcomes in column {outcome!r} of experiments that are not among those "
+            f"done, in {RowNames.of(measured).at(lost)}; add them to the table of --done, or name another file"
+        )
 
 
 def _as_table(advice: "Advice", pool: "pd.DataFrame | None", outcome: str) -> "pd.DataFrame":
@@ -152,8 +193,17 @@ def _as_table(advice: "Advice", pool: "pd.DataFrame | None", outcome: str) -> "p
         point: dict[Any, Any] = (
             dict(s.point) if pool is None or s.candidate is None else pool.iloc[s.candidate].to_dict()
         )
-        rows.append(point | {outcome: None} | {name: getattr(s, name) for name in OWN_COLUMNS})
+        rows.append(point | {outcome: None} | {name: getattr(s, name) for name in OWN_COLUMNS} | _table_says(s))
     return pd.DataFrame(rows)
+
+
+def _table_columns(tables: int) -> list[str]:
+    return [of_table("table_says", i, tables) for i in range(tables)]
+
+
+def _table_says(suggestion: "Suggestion") -> dict[str, float]:
+    """Return what each table predicts, by column."""
+    return dict(zip(_table_columns(len(suggestion.table_says)), suggestion.table_says, strict=True))
 
 
 def _as_json(advice: "Advice", outcome: str) -> dict[str, Any]:
@@ -164,13 +214,17 @@ def _as_json(advice: "Advice", outcome: str) -> dict[str, Any]:
         "pending": advice.pending,
         "best": advice.best,
         "noise": advice.noise,
+        "scales": dict(advice.scales),
         "table_helps": None if verdict is None else {"answer": verdict.answer, "log_ratio": verdict.log_ratio},
-        "suggestions": [asdict(suggestion) for suggestion in advice.suggestions],
+        "suggestions": [
+            {name: value for name, value in asdict(s).items() if name != "table_says"} | _table_says(s)
+            for s in advice.suggestions
+        ],
     }
 
 
 def _print(console: Console, advice: "Advice", outcome: str) -> None:
-    state = f"{advice.measured} experiments measured, {advice.pending} pending"
+    state = f"{counted(advice.measured, 'experiment')} measured, {advice.pending} pending"
     if advice.best is not None:
         state += f"; best {outcome} {advice.best:.6g}"
     if advice.noise is not None:
@@ -188,6 +242,9 @@ def _print(console: Console, advice: "Advice", outcome: str) -> None:
     console.print(table)
     for i, s in enumerate(advice.suggestions, 1):
         console.print(f"{i}: {s.why}", highlight=False, markup=False, soft_wrap=True)
+    if advice.scales:
+        scales = ", ".join(f"{name} {value:.3g}" for name, value in advice.scales.items())
+        console.print(f"fitted scales: {scales}", highlight=False, soft_wrap=True)
     if advice.verdict is not None:
         console.print(f"Does the table help? {advice.verdict}", highlight=False, markup=False, soft_wrap=True)
 

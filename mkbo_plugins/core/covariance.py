@@ -13,7 +13,8 @@ from mkbo_plugins.core.decision import DecisionFunction
 from mkbo_plugins.core.evaluator import Choice
 from mkbo_plugins.core.gram import Formula, evaluate, pull
 from mkbo_plugins.core.kernels import pull_gram
-from mkbo_plugins.core.normalisation import Normalised
+from mkbo_plugins.core.normalisation import Normalised, NormalisedKernel, normalise
+from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.recent import Recent
 from mkbo_plugins.core.reweighting import Reweighted, ReweightedKernel
 from mkbo_plugins.core.two_layer import FeatureDistance
@@ -37,6 +38,8 @@ class FixedCovariance:
         Mean of K^E(x, x) over the table's rows; the unit in which models see K^E.
     decision_mean, decision_spread
         Mean and standard deviation of g over the table's rows.
+    earlier
+        Weighted points of further tables by which the kernel is re-weighted too; g is of the last table alone.
     choice, tolerance
         How K^E is evaluated and with what error, as for `CertifiedEvaluator`; no part of what the covariance is.
     """
@@ -45,6 +48,7 @@ class FixedCovariance:
     mean_diagonal: float
     decision_mean: float
     decision_spread: float
+    earlier: tuple[WeightedPoints, ...] = ()
     choice: Choice = field(default="auto", compare=False)
     tolerance: float = field(default=1e-10, compare=False)
     _recent: Recent = field(default_factory=lambda: Recent(KEPT_VALUES), init=False, compare=False, repr=False)
@@ -52,12 +56,29 @@ class FixedCovariance:
     @cached_property
     def kernel(self) -> ReweightedKernel:
         """The re-weighted kernel K^E."""
-        return ReweightedKernel(self.decision.kernel, (self.decision.table,), self.choice, self.tolerance)
+        return ReweightedKernel(self.decision.kernel, (*self.earlier, self.decision.table), self.choice, self.tolerance)
 
     @cached_property
     def coarse(self) -> "FixedCovariance":
         """The same with an error of up to `COARSE`, faster, for many points of which the best are wanted."""
         return replace(self, tolerance=max(self.tolerance, COARSE))
+
+    @property
+    def tables(self) -> int:
+        """Number of tables that have parts and scales of their own: one."""
+        return 1
+
+    def views(self, X: Array) -> tuple[tuple["FixedCovariance", Array], ...]:
+        """Return the covariance of each table with the coordinates (..., n, d) that it is a function of."""
+        return ((self, X),)
+
+    def likeness(self, X: Array, Y: Array) -> Array:
+        """Return the normalised free kernel between points (n, d) and (n', d), (n, n')."""
+        return self._correlation.gram(X, Y)
+
+    @cached_property
+    def _correlation(self) -> NormalisedKernel:
+        return normalise(self.decision.kernel)
 
     def standardised_decision(self, X: Array) -> Array:
         """Return g at points (..., n, d), centred and scaled by its mean and spread over the table's rows."""

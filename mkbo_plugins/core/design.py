@@ -1,28 +1,51 @@
 """Choice of a few good points that do not crowd."""
 
-import numpy as np
+from collections.abc import Callable
 
-from mkbo_plugins.core.kernels import FreeKernel
-from mkbo_plugins.core.normalisation import normalise
+import numpy as np
 
 RESOLVED = 1e-8
 """Posterior variance below which a point is taken as known: dividing by less would only amplify rounding."""
 
 
+def distance_to_front(values: np.ndarray) -> np.ndarray:
+    """Return how far each candidate lies behind the Pareto front of all: 0 on it.
+
+    That is the largest lead that another has in every objective at once (the additive epsilon indicator of Zitzler et
+    al., IEEE Trans. Evol. Comput. 7, 117, 2003); of a single objective, what is missing to its maximum.
+
+    Parameters
+    ----------
+    values
+        Objectives, large ones wanted, (N, k).
+
+    Returns
+    -------
+    ndarray
+        Distances, (N,).
+    """
+    return (values[None, :, :] - values[:, None, :]).min(axis=2).max(axis=1)
+
+
 def upper_confidence_design(
-    merit: np.ndarray, kernel: FreeKernel, candidates: np.ndarray, n: int, *, present: np.ndarray | None = None
+    merit: np.ndarray,
+    likeness: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    candidates: np.ndarray,
+    n: int,
+    *,
+    present: np.ndarray | None = None,
 ) -> np.ndarray:
     """Pick points one by one by merit plus one posterior standard deviation given the points picked before.
 
-    The standard deviation is that of a process with the normalised kernel; it falls to zero at picked points and
-    recovers with distance from them (pivoted Cholesky factorisation, one column a pick).
+    The standard deviation is that of a process with unit variance and the given correlation; it falls to zero at picked
+    points and recovers with distance from them (pivoted Cholesky factorisation, one column a pick).
 
     Parameters
     ----------
     merit
         Standardised merit of each candidate, (N,).
-    kernel
-        Free kernel that measures likeness.
+    likeness
+        Correlation between points (n, d) and (n', d), (n, n'), 1 between equal ones.
     candidates
         Frame coordinates, (N, d).
     n
@@ -35,7 +58,7 @@ def upper_confidence_design(
     ndarray
         Indices of the picked candidates, (n,), in order of choice.
     """
-    likeness, given = normalise(kernel), 0 if present is None else len(present)
+    given = 0 if present is None else len(present)
     points = candidates if present is None else np.concatenate([present, candidates])
     variance = np.ones(len(points))
     columns = np.zeros((len(points), 0))
@@ -47,7 +70,7 @@ def upper_confidence_design(
         picked.append(best)
         if variance[best] < RESOLVED:
             continue
-        column = likeness.gram(points, points[best : best + 1])[:, 0] - columns @ columns[best]
+        column = likeness(points, points[best : best + 1])[:, 0] - columns @ columns[best]
         column /= np.sqrt(variance[best])
         columns = np.column_stack([columns, column])
         variance = variance - column**2

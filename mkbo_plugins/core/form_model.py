@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from mkbo_plugins.core.covariance import FixedCovariance
 from mkbo_plugins.core.forms import Form, Hyperparameter, get_form
+from mkbo_plugins.core.several import FixedParts
 from mkbo_plugins.core.two_layer import squared_exponential_profile
 
 STEP = 1e-150
@@ -86,21 +86,21 @@ class FormModel:
     Parameters
     ----------
     fixed
-        The fixed parts.
+        The fixed parts, of one table or of several.
     form_name
         Name of the form. One without a stock covariance is multiplied by one, if there are stock inputs.
     stock_dims
         Number k of stock inputs.
     """
 
-    fixed: FixedCovariance
+    fixed: FixedParts
     form_name: str
     stock_dims: int
 
     @property
     def form(self) -> Form:
         """The form."""
-        return get_form(self.form_name)
+        return get_form(self.form_name, self.fixed.tables)
 
     @cached_property
     def priors(self) -> tuple[Hyperparameter, ...]:

@@ -81,6 +81,12 @@ def of_table(name: str, index: int, tables: int) -> str:
     return name if tables == 1 else f"{name}_{index + 1}"
 
 
+def table_of(name: str, tables: int) -> tuple[str, int | None]:
+    """Return what `of_table` was given: the plain name and the table, None for what tables share."""
+    plain, _, number = name.rpartition("_")
+    return (plain, int(number) - 1) if tables > 1 and number.isdigit() else (name, None)
+
+
 class _Names:
     """Names of parts and scales of a number of tables, and the terms that forms are made of."""
 

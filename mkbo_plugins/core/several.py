@@ -1,6 +1,11 @@
 """The fixed parts of covariances pre-trained on several tables, over the coordinates of all of them."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from itertools import accumulate
+from operator import mul
+from typing import TypeAlias
 
 from array_api_compat import array_namespace
 
@@ -23,6 +28,43 @@ class SeveralTables:
 
     members: tuple[FixedCovariance, ...]
     columns: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, views: Sequence[tuple[FixedCovariance, Array]]) -> "tuple[SeveralTables, Array]":
+        """Join covariances that each see points in coordinates (n, d_i) of their own.
+
+        Returns
+        -------
+        covariance
+            All of them, over the coordinates of all, one after the other.
+        points
+            The points in these, (n, sum of d_i).
+        """
+        members, blocks = zip(*views, strict=True)
+        ends = list(accumulate(block.shape[-1] for block in blocks))
+        columns = tuple(tuple(range(end - block.shape[-1], end)) for end, block in zip(ends, blocks, strict=True))
+        return cls(members, columns), array_namespace(*blocks).concat(blocks, axis=-1)
+
+    @property
+    def tables(self) -> int:
+        """Number of tables."""
+        return len(self.members)
+
+    @cached_property
+    def coarse(self) -> "SeveralTables":
+        """The same with larger errors, as `FixedCovariance.coarse`."""
+        return replace(self, members=tuple(member.coarse for member in self.members))
+
+    def views(self, X: Array) -> tuple[tuple[FixedCovariance, Array], ...]:
+        """Return the covariance of each table with those of the coordinates (..., n, d) that it is a function of."""
+        return tuple(
+            (member, X[..., list(columns)]) for member, columns in zip(self.members, self.columns, strict=True)
+        )
+
+    def likeness(self, X: Array, Y: Array) -> Array:
+        """Return the product of the tables' normalised free kernels, (n, n'): alike is what is so to each of them."""
+        pairs = zip(self.views(X), self.views(Y), strict=True)
+        return reduce(mul, (member.likeness(x, y) for (member, x), (_, y) in pairs))
 
     def part(self, name: str, X: Array, Y: Array | None = None, *, elementwise: bool = False) -> Array:
         """Return a part of one table, named by `of_table`; other arguments as for `FixedCovariance.part`."""
@@ -60,6 +102,10 @@ class SeveralTables:
                 if name == of_table(plain, index, tables):
                     return plain, member, list(columns)
         raise KeyError(name)
+
+
+FixedParts: TypeAlias = FixedCovariance | SeveralTables
+"""The fixed parts of one table or of several."""
 
 
 def _spread(gradient: Array, like: Array, columns: list[int]) -> Array:

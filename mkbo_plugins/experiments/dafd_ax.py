@@ -3,7 +3,8 @@
 The table knows droplet diameters of devices with an orifice of 100 um; wanted are 150 um from devices with an orifice
 of 150 um, that is the least squared miss. Ax's own models, Ax's own transfer learning (``Generators.BOTL``, given the
 same table) and the pre-trained covariance drive the same client: the untried row nearest to each suggestion, in unit
-coordinates, is what is tried. Run by hand::
+coordinates, is what is tried. The suggestion itself is abandoned, as a device that cannot be made is, or Ax would come
+back to it for ever. Run by hand::
 
     python -m mkbo_plugins.experiments.dafd_ax TABLE.csv --out FOLDER
 
@@ -145,7 +146,7 @@ def run(
         began = time.perf_counter()
         ((suggested, point),) = client.get_next_trials(1).items()
         seconds.append(time.perf_counter() - began)
-        client.mark_trial_failed(suggested)
+        client.mark_trial_abandoned(suggested)
         untried = np.setdiff1d(np.arange(len(miss)), indices)
         wanted = np.asarray(SPACE.to_coordinates(SPACE.to_raw(point), "unit"))
         nearest = int(untried[np.argmin(((unit[untried] - wanted) ** 2).sum(axis=1))])

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from mkbo_plugins.core.verdict import STRONG
+from mkbo_plugins.core.verdict import FEWEST, STRONG
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.experiments.regret import bootstrap_interval
 from mkbo_plugins.plots.style import PRETRAINED, STYLES, finish, panel
-from mkbo_plugins.pretrained import FEWEST, PretrainedCovariance
 
 
 def convergence(
@@ -51,7 +51,7 @@ def convergence(
     return finish(ax, "trial", ylabel)
 
 
-def evidence_over_trials(cov: PretrainedCovariance, X: Any, y: Any, *, ax: Any = None) -> Any:
+def evidence_over_trials(cov: Covariance, X: Any, y: Any, *, ax: Any = None) -> Any:
     """Plot the odds that the outcomes up to each trial give models with the table over the stock model.
 
     Parameters
@@ -59,7 +59,7 @@ def evidence_over_trials(cov: PretrainedCovariance, X: Any, y: Any, *, ax: Any =
     cov
         The covariance.
     X, y
-        Points tried, in order, and their outcomes, as for `PretrainedCovariance.verdict`.
+        Points tried, in order, and their outcomes, as for `Covariance.verdict`.
     ax
         Axes to draw on; None makes a figure.
 
@@ -71,7 +71,7 @@ def evidence_over_trials(cov: PretrainedCovariance, X: Any, y: Any, *, ax: Any =
     Raises
     ------
     MkboError
-        If there are fewer than three outcomes, or others do not fit `PretrainedCovariance.verdict`.
+        If there are fewer than three outcomes, or others do not fit `Covariance.verdict`.
     """
     raw, values = cov.space.to_raw(X), np.asarray(y, dtype=float)
     counts = [n for n in range(FEWEST, len(raw) + 1) if np.ptp(values[:n]) > 0]

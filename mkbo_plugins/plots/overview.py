@@ -2,14 +2,14 @@
 
 from matplotlib.figure import Figure
 
+from mkbo_plugins.covariance import Covariance, only_table
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.plots.slices import covariance_slices, panel_columns
 from mkbo_plugins.plots.weights import interaction_orders, parameter_weights
-from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.report import describe
 
 
-def overview(cov: PretrainedCovariance) -> Figure:
+def overview(cov: Covariance) -> Figure:
     """Return a figure of weights by parameter and interaction order above slices of the covariance.
 
     Slices go through the point where the table's machine predicts most. Weights are left out where length scales are
@@ -20,6 +20,7 @@ def overview(cov: PretrainedCovariance) -> Figure:
     cov
         The covariance.
     """
+    cov = only_table(cov)
     names = cov.space.names
     columns = panel_columns(len(names))
     rows = -(-len(names) // columns)

@@ -10,17 +10,17 @@ from matplotlib.figure import Figure
 from mkbo_plugins.core.form_model import FormModel, Points
 from mkbo_plugins.core.forms import FORMS
 from mkbo_plugins.core.posterior_fit import prior_mode
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import KernelError, SpaceError
 from mkbo_plugins.parameters import Numeric, Parameter
 from mkbo_plugins.plots.style import STYLES, finish, panel
-from mkbo_plugins.pretrained import PretrainedCovariance
 
 LABELS = {"stock": "stock", "transfer": "pre-trained"}
 _POINTS = 161
 
 
 def covariance_slice(
-    cov: PretrainedCovariance,
+    cov: Covariance,
     parameter: str,
     centre: Mapping[str, Any] | None = None,
     *,
@@ -69,7 +69,7 @@ def covariance_slice(
 
 
 def covariance_slices(
-    cov: PretrainedCovariance,
+    cov: Covariance,
     centre: Mapping[str, Any] | None = None,
     *,
     forms: Sequence[str] = ("stock", "transfer"),
@@ -96,7 +96,7 @@ def covariance_slices(
 
 
 def prior_draws(
-    cov: PretrainedCovariance,
+    cov: Covariance,
     parameter: str,
     centre: Mapping[str, Any] | None = None,
     *,
@@ -143,9 +143,7 @@ def prior_draws(
     return ax[0].figure
 
 
-def _slice(
-    cov: PretrainedCovariance, parameter: str, centre: Mapping[str, Any] | None
-) -> tuple[np.ndarray, np.ndarray]:
+def _slice(cov: Covariance, parameter: str, centre: Mapping[str, Any] | None) -> tuple[np.ndarray, np.ndarray]:
     """Return raw points (n, d) along a parameter, and the raw point (1, d) they go through."""
     chosen = cov.space[parameter]
     if centre is None:
@@ -165,7 +163,7 @@ def _values(parameter: Parameter) -> np.ndarray:
     return np.exp(values) if getattr(parameter, "log", False) else values
 
 
-def _prior(cov: PretrainedCovariance, form: str, raw: np.ndarray) -> np.ndarray:
+def _prior(cov: Covariance, form: str, raw: np.ndarray) -> np.ndarray:
     """Return the covariance of a form with its usual scales between raw points, (n, n)."""
     if form not in FORMS:
         raise KernelError(f"form must be one of {list(FORMS)}, got {form!r}")
@@ -196,7 +194,7 @@ def _draw(
         ax.set_xscale("log")
 
 
-def _mark(ax: Any, parameter: Parameter, cov: PretrainedCovariance, middle: np.ndarray) -> None:
+def _mark(ax: Any, parameter: Parameter, cov: Covariance, middle: np.ndarray) -> None:
     ax.axvline(middle[0, cov.space.names.index(parameter.name)], color="0.6", linewidth=0.8, linestyle=":")
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from mkbo_plugins.covariance import Covariance, only_table
 from mkbo_plugins.plots.style import STYLES, finish, panel
-from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.validation import held_out
 
 
-def held_out_predictions(cov: PretrainedCovariance, table: Any, *, ax: Any = None, **arguments: Any) -> Any:
+def held_out_predictions(cov: Covariance, table: Any, *, ax: Any = None, **arguments: Any) -> Any:
     """Plot leave-one-out predictions against the values of the table; the closer to the line, the more it knows.
 
     Parameters
@@ -32,6 +32,7 @@ def held_out_predictions(cov: PretrainedCovariance, table: Any, *, ax: Any = Non
         If the table is not the one that the covariance was trained on.
     """
     found = held_out(cov, table, **arguments)
+    cov = only_table(cov)
     ax = panel(ax, 4.4, 4.2)
     colour, _, marker = STYLES[1]
     ax.plot(found.values, found.predicted, marker, color=colour, markersize=4, alpha=0.6, markeredgewidth=0)

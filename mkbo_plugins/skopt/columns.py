@@ -9,9 +9,9 @@ import numpy as np
 
 from mkbo_plugins.core.form_model import STEP, Points
 from mkbo_plugins.core.forms import Form
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.parameters import Frame
-from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.skopt.dimensions import Columns, Inputs, columns_of, named_dimensions
 from mkbo_plugins.space import ParameterSpace
 
@@ -127,7 +127,7 @@ class ColumnMap:
 
 
 def column_map(
-    cov: PretrainedCovariance,
+    cov: Covariance,
     dimensions: Any,
     form: Form,
     names: Sequence[str] | Mapping[str, str] | None = None,

@@ -1,5 +1,6 @@
 """scikit-optimize kernel of a pre-trained covariance."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,9 @@ from sklearn.gaussian_process.kernels import Hyperparameter
 from skopt.learning.gaussian_process.kernels import Kernel
 
 from mkbo_plugins.core.form_model import FormModel, Points
+from mkbo_plugins.core.forms import table_of
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import KernelError
-from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.skopt.columns import ColumnMap
 from mkbo_plugins.skopt.dimensions import Inputs
 
@@ -27,7 +29,8 @@ class PretrainedKernel(Kernel):
     form
         Name of the form.
     output_scale, moment_scale, feature_scale
-        Scales a, b and s of the form; those that it does not have are ignored.
+        Scales a, b and s of the form; those that it does not have are ignored. Of several tables, those that each table
+        has for itself are one number for all or a sequence with one for each.
     length_scale
         Length scales of the stock covariance's inputs, (k,); None means 1 for each.
     inputs
@@ -36,12 +39,12 @@ class PretrainedKernel(Kernel):
 
     def __init__(
         self,
-        cov: PretrainedCovariance,
+        cov: Covariance,
         columns: ColumnMap,
         form: str = "transfer",
-        output_scale: float = 1.0,
-        moment_scale: float = 1.0,
-        feature_scale: float = 1.0,
+        output_scale: float | Sequence[float] = 1.0,
+        moment_scale: float | Sequence[float] = 1.0,
+        feature_scale: float | Sequence[float] = 1.0,
         length_scale: Any = None,
         inputs: Inputs = "normalised",
     ) -> None:
@@ -76,7 +79,7 @@ class PretrainedKernel(Kernel):
     def theta(self) -> np.ndarray:
         """Logarithms of the hyperparameters, (p,)."""
         model = self.model
-        values = [getattr(self, name) for name in model.form.hyperparameters]
+        values = [self.scale(name) for name in model.form.hyperparameters]
         k = model.stock_dims
         length_scale = np.ones(k) if self.length_scale is None else np.ravel(self.length_scale)
         if k and len(length_scale) != k:
@@ -89,9 +92,24 @@ class PretrainedKernel(Kernel):
         if len(theta) != len(names) + self.columns.stock_dims:
             raise KernelError(f"theta must have {len(names) + self.columns.stock_dims} entries, got {len(theta)}")
         for name, value in zip(names, theta, strict=False):
-            setattr(self, name, float(np.exp(value)))
+            self._set_scale(name, float(np.exp(value)))
         if self.columns.stock_dims:
             self.length_scale = np.exp(theta[len(names) :])
+
+    def scale(self, name: str) -> float:
+        """Return a scale of the form, such as ``"output_scale"``, or of several tables ``"moment_scale_2"``."""
+        plain, table = table_of(name, self.cov.tables)
+        value = getattr(self, plain)
+        return float(value if table is None else np.broadcast_to(value, self.cov.tables)[table])
+
+    def _set_scale(self, name: str, value: float) -> None:
+        plain, table = table_of(name, self.cov.tables)
+        if table is None:
+            setattr(self, plain, value)
+            return
+        values = np.broadcast_to(getattr(self, plain), self.cov.tables).tolist()
+        values[table] = value
+        setattr(self, plain, tuple(values))
 
     def points(self, X: Any) -> Points:
         """Map columns (n, size) to points of the form."""
@@ -141,8 +159,8 @@ class PretrainedKernel(Kernel):
 
     def __repr__(self) -> str:
         """Return form, target of the table and hyperparameters in one line."""
-        scales = [f"{name}={getattr(self, name):.3g}" for name in self.model.form.hyperparameters]
+        scales = [f"{name}={self.scale(name):.3g}" for name in self.model.form.hyperparameters]
         if self.columns.stock_dims:
             lengths = np.exp(self.theta[len(scales) :])
             scales.append(f"length_scale=[{', '.join(f'{value:.3g}' for value in lengths)}]")
-        return f"PretrainedKernel({self.cov.record.target!r}, form={self.form!r}, {', '.join(scales)})"
+        return f"PretrainedKernel({' + '.join(self.cov.targets)!r}, form={self.form!r}, {', '.join(scales)})"

@@ -2,20 +2,22 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from skopt.learning import GaussianProcessRegressor
 
-from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.posterior_fit import PosteriorDensity, log_bounds, prior_mode
 from mkbo_plugins.core.recent import Recent
-from mkbo_plugins.errors import FitError, KernelError, MkboError
+from mkbo_plugins.core.verdict import Verdict, judge
+from mkbo_plugins.covariance import Covariance, check_covariance
+from mkbo_plugins.errors import FitError, KernelError
 from mkbo_plugins.parameters import is_finite_number
-from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.ranges import warn_of_units
 from mkbo_plugins.skopt.columns import column_map
 from mkbo_plugins.skopt.dimensions import INPUTS
 from mkbo_plugins.skopt.kernel import PretrainedKernel
@@ -228,6 +230,19 @@ class PretrainedRegressor(GaussianProcessRegressor):
             return density.log_evidence(np.asarray(theta, dtype=float))
         return density.posterior(np.asarray(theta, dtype=float)).process.log_evidence
 
+    def verdict(self) -> Verdict:
+        """Return whether the table helps, as `PretrainedCovariance.verdict` judges it, by the points fitted to.
+
+        Raises
+        ------
+        MkboError
+            If there are too few points to judge by.
+        """
+        check_is_fitted(self, "X_train_")
+        columns = self.kernel_.columns
+        points = replace(columns, stock=columns.names).points(self.X_train_, self.kernel_.inputs)
+        return judge(self.kernel_.cov.fixed, points, self.y_train_)
+
     def _density(self) -> PosteriorDensity:
         model = self.kernel_.model
         noise = None if self.noise == "gaussian" else float(self.noise) / self.y_train_std_**2 + NUGGET
@@ -252,7 +267,7 @@ class PretrainedRegressor(GaussianProcessRegressor):
 
 
 def pretrained_regressor(
-    cov: PretrainedCovariance,
+    cov: Covariance,
     dimensions: Any,
     form: str = "transfer",
     names: Sequence[str] | Mapping[str, str] | None = None,
@@ -301,12 +316,16 @@ def pretrained_regressor(
     ------
     MkboError
         If dimensions, covariance or settings do not fit together.
+
+    Warns
+    -----
+    TableWarning
+        If bounds of a dimension are unlikely to be in the units of the table; see `mkbo_plugins.ranges.warn_of_units`.
     """
-    if not isinstance(cov, PretrainedCovariance):
-        raise MkboError(
-            f"cov must be a PretrainedCovariance, got {type(cov).__name__}; read a file with PretrainedCovariance.load"
-        )
-    columns = column_map(cov, dimensions, get_form(form), names, fixed)
+    check_covariance(cov)
+    columns = column_map(cov, dimensions, cov.form(form), names, fixed)
+    targets = {block.name: block.parameter for block in columns.blocks if block.name in cov.space.names}
+    warn_of_units(cov.space, {name: target for name, target in targets.items() if target is not None})
     kernel = PretrainedKernel(cov, columns, form)
     priors = kernel.model.priors
     scales = len(kernel.model.form.hyperparameters)

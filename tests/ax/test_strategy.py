@@ -259,11 +259,6 @@ def test_bad_arguments_are_named(small_cov, settings, message):
         use_pretrained(mixed_client(), **{"cov": small_cov, **settings})
 
 
-def test_direction_of_several_covariances_is_refused(small_cov):
-    with pytest.raises(MkboError, match="one covariance only"):
-        pretrained_generation_strategy({"y": small_cov, "z": small_cov}, direction="same")
-
-
 def test_clients_without_experiment_are_refused(small_cov):
     with pytest.raises(MkboError, match="create_experiment"):
         use_pretrained(AxClient(verbose_logging=False), small_cov)

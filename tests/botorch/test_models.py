@@ -353,6 +353,7 @@ def test_a_covariance_at_the_bounds_of_its_scales_can_still_be_factorised(cov, f
         ({"space": {"power": (0, 1)}}, "ParameterSpace.from_dict"),
         ({"train_Yvar": 0.1}, "torch.full_like"),
         ({"train_Yvar": torch.ones(3, 1)}, "shape"),
+        ({"train_Y": torch.ones(4, dtype=torch.double)}, r"use train_Y\[:, None\]"),
         ({"train_X": torch.ones(4, 5, dtype=torch.double)}, "expected 4 columns"),
         ({"train_X": torch.tensor([[200.0, 1e-3, 2, 7]] * 4, dtype=torch.double)}, "level indices"),
     ],

@@ -36,7 +36,7 @@ def test_all_faults_are_reported_together(run, folder, table):
     for row, (name, (_, words)) in enumerate(FAULTS.items()):
         (message,) = [f["message"] for f in report["findings"] if f["column"] == name]
         assert words in message
-        assert str(row) in message
+        assert f"line {row + 2} of table.csv" in message
 
 
 def test_faults_behind_missing_values_are_found(run, folder, table):
@@ -104,3 +104,70 @@ def test_what_passes_can_be_trained_on(run, folder):
     assert _check(run, "--space", "space.toml").exit_code == 0
     arguments = ("pretrain", "table.csv", "--target", "strength", "--space", "space.toml", "--trainer", "gp")
     assert run(*arguments).exit_code == 0
+
+
+def test_one_stray_cell_of_a_workbook_is_an_error_as_in_csv(run, folder, table):
+    stray = table.astype({"layers": object})
+    stray.loc[7, "layers"] = "2-3"
+    stray.to_csv("table.csv", index=False)
+    stray.to_excel("table.xlsx", index=False)
+    for file, row in (("table.csv", "line 9 of table.csv"), ("table.xlsx", "row 9 of table.xlsx")):
+        result = run("check", file, "--target", "strength")
+        assert result.exit_code == 1
+        assert f"'layers' holds text, '2-3' in {row}" in result.output
+
+
+@pytest.mark.parametrize(
+    "column", [[f"S-{i}" for i in range(24)], [*range(24)], [*(f"S-{i}" for i in range(20)), *["?"] * 4]]
+)
+def test_a_column_that_names_rows_gets_a_remark_unless_ignored(run, folder, table, column):
+    table.assign(sample=column).to_csv("table.csv", index=False)
+    result = _check(run)
+    assert result.exit_code == 0, result.output
+    assert "'sample' seems to name rows" in result.output
+    assert "--ignore" in result.output
+    assert "drop(" not in result.output
+    assert "seems to name rows" not in _check(run, "--ignore", "sample").output
+    trained = run("pretrain", "table.csv", "--target", "strength", "--trainer", "gp")
+    assert "note: column 'sample' seems to name rows" in trained.output
+
+
+@pytest.mark.parametrize("options", [(), ("--space", "space.toml")])
+def test_levels_that_differ_in_case_or_blanks_are_noticed(run, folder, table, options):
+    table.assign(gas=table["gas"].where(table.index > 3, "air ")).to_csv("table.csv", index=False)
+    (folder / "space.toml").write_text((folder / "space.toml").read_text().replace('"Air"', '"Air", "air "'))
+    result = _check(run, *options)
+    assert result.exit_code == 0, result.output
+    assert "differ only in case or blanks: [['Air', 'air ']]" in result.output.replace(
+        "['air ', 'Air']", "['Air', 'air ']"
+    )
+    trained = run("pretrain", "table.csv", "--target", "strength", "--trainer", "gp", *options)
+    assert "note: levels of 'gas' differ only in case or blanks" in trained.output
+
+
+def test_an_unknown_level_names_the_close_one(run, folder, table):
+    table.assign(gas=table["gas"].where(table.index > 0, "air")).to_csv("table.csv", index=False)
+    assert "did you mean 'Air'?" in _check(run, "--space", "space.toml").output
+
+
+@pytest.mark.parametrize("command", ["check", "pretrain"])
+@pytest.mark.parametrize("options", [(), ("--space", "space.toml")])
+@pytest.mark.parametrize(
+    ("ignored", "words"),
+    [("lyers", "did you mean 'layers'?"), ("gas,layers", "one --ignore for each"), ("strength", "target")],
+)
+def test_columns_to_ignore_are_columns(run, folder, command, options, ignored, words):
+    result = run(command, "table.csv", "--target", "strength", "--ignore", ignored, *options)
+    assert result.exit_code == 2
+    assert "--ignore names" in result.output
+    assert words in result.output
+
+
+def test_a_target_that_is_no_column_names_the_close_one(run, folder):
+    for command in ("check", "pretrain"):
+        assert "did you mean 'strength'?" in run(command, "table.csv", "--target", "Strenght").output
+
+
+def test_things_are_counted_in_words(run, folder, table):
+    table.assign(operator="x").to_csv("table.csv", index=False)
+    assert "24 rows, 0 errors, 1 remark\n" in _check(run, "--space", "space.toml").output

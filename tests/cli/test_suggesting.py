@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from mkbo_plugins import PretrainedCovariance, pretrain
+from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from tests.conftest import shared_file
 
 pytest.importorskip("botorch")
@@ -41,6 +42,21 @@ def test_the_written_table_can_be_filled_in_and_read_again(run, folder, done):
     assert json.loads(result.stdout)["pending"] == 2
     tried = pd.read_csv("done.csv")[list(new["point"])].to_dict("records")
     assert new["point"] not in tried
+
+
+def test_measured_suggestions_are_not_replaced_before_they_are_passed_on(run, folder, done):
+    again = (*SUGGEST, "--done", "done.csv", "-n", 2, "--out", "next.csv")
+    assert run(*again).exit_code == 0
+    filled = pd.read_csv("next.csv").assign(hardness=[3.0, None])
+    filled.to_csv("next.csv", index=False)
+    before = Path("next.csv").read_bytes()
+    result = run(*again)
+    assert result.exit_code == 2
+    assert "line 2 of next.csv" in " ".join(result.output.split())
+    assert Path("next.csv").read_bytes() == before
+    pd.concat([done, filled]).to_csv("done.csv", index=False)
+    assert run(*again).exit_code == 0
+    assert pd.read_csv("next.csv")["hardness"].isna().all()
 
 
 def test_pending_rows_move_the_next_suggestion_elsewhere(run, folder, done):
@@ -161,6 +177,113 @@ def test_bad_input_is_a_sentence(run, folder, done, change, arguments, words):
     assert result.exit_code == 2
     assert words in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("column", [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [None, None, 3.0, 4.0, None, 6.0]])
+def test_outcomes_in_another_column_than_the_expected_one_are_noticed(run, folder, done, column):
+    done.assign(strength=None, quality=column).drop(columns="hardness").to_csv("done.csv", index=False)
+    result = run(*SUGGEST, "--done", "done.csv")
+    assert result.exit_code == 2
+    assert "'strength', is empty, but ['quality'] hold numbers" in result.output
+    assert "--target quality" in result.output
+    said = json.loads(run(*SUGGEST, "--done", "done.csv", "--target", "quality", "--json").stdout)
+    assert said["measured"] == sum(value is not None for value in column)
+    assert json.loads(run(*SUGGEST, "--done", "done.csv", "--target", "strength", "--json").stdout)["pending"] == 6
+
+
+def test_an_outcome_that_candidates_have_too_can_be_named(run, folder, done, table):
+    table.rename(columns={"strength": "hardness"}).to_csv("pool.csv", index=False)
+    command = (*SUGGEST, "--done", "done.csv", "--candidates", "pool.csv")
+    result = run(*command)
+    assert result.exit_code == 2
+    assert "--target hardness" in result.output
+    assert run(*command, "--target", "hardness", "--out", "next.csv").exit_code == 0
+    assert pd.read_csv("next.csv")["hardness"].isna().all()
+
+
+def test_rows_of_the_suggestions_appended_as_they_are(run, folder):
+    assert run(*SUGGEST, "--done", "done.csv", "--out", "next.csv").exit_code == 0
+    with (folder / "done.csv").open("a") as file:
+        file.write((folder / "next.csv").read_text().splitlines()[1] + "\n")
+    result = run(*SUGGEST, "--done", "done.csv")
+    assert result.exit_code == 2
+    assert "line 8 has 11 values, but the header in line 1 has 5; rows of another table" in result.output
+
+
+@pytest.mark.parametrize("name", ["done.csv", "pool.csv"])
+def test_values_outside_the_bounds_are_noted(run, folder, done, name):
+    pool = done.drop(columns="hardness").assign(layers=2)
+    (done if name == "done.csv" else pool).loc[2, "power"] = 9000.0
+    done.to_csv("done.csv", index=False)
+    pool.to_csv("pool.csv", index=False)
+    result = run(*SUGGEST, "--done", "done.csv", "--candidates", "pool.csv", "--space", "space.toml")
+    assert result.exit_code == 0, result.output
+    assert f"note: column 'power' lies outside its bounds (100, 5500) in line 4 of {name}: 9000" in result.output
+
+
+@pytest.mark.parametrize("columns", [{"power": "Power"}, {"power": "pwoer"}])
+def test_a_renamed_parameter_is_named(run, folder, done, columns):
+    done.rename(columns=columns).to_csv("done.csv", index=False)
+    result = run(*SUGGEST, "--done", "done.csv")
+    assert result.exit_code == 2
+    assert "['power'] are missing" in result.output
+    assert f"did you mean {columns['power']!r}?" in result.output
+
+
+def test_a_padded_name_is_read_with_a_note(run, folder, done):
+    done.rename(columns={"power": "power "}).to_csv("done.csv", index=False)
+    result = run(*SUGGEST, "--done", "done.csv")
+    assert result.exit_code == 0, result.output
+    assert "blanks around the column names ['power ']" in result.output
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"power": [200.0, "4,1", *[300.0] * 4]}, "'4,1' with a decimal comma (write 4.1) (line 3 of done.csv)"),
+        ({"hardness": [1.0, 2.0, "4,1", *[3.0] * 3]}, "'4,1' with a decimal comma (write 4.1) in line 4 of done.csv"),
+    ],
+)
+def test_numbers_with_commas_are_named(run, folder, done, change, words):
+    done.assign(**change).to_csv("done.csv", index=False)
+    assert words in run(*SUGGEST, "--done", "done.csv").output
+
+
+def test_equal_outcomes_are_no_ground_for_a_model(run, folder, done):
+    done.assign(hardness=2.0).to_csv("done.csv", index=False)
+    result = run(*SUGGEST, "--done", "done.csv")
+    assert result.exit_code == 0, result.output
+    assert "all outcomes so far are equal, so that no model can learn from them yet" in result.output
+
+
+def test_a_campaign_without_hope_may_stop(run, folder, done):
+    line = done.assign(hardness=np.arange(6.0), power=np.linspace(200, 5000, 6), rate=1e-3, layers=2, gas="Air")
+    line.to_csv("done.csv", index=False)
+    pool = pd.concat([line, line.iloc[[0]].assign(power=210.0)]).drop(columns="hardness")
+    pool.to_csv("pool.csv", index=False)
+    result = run(*SUGGEST, "--done", "done.csv", "--candidates", "pool.csv")
+    assert result.exit_code == 0, result.output
+    assert "nothing left that is likely to beat the best so far, 5; you may stop" in result.output
+
+
+def test_a_list_of_candidates_comes_to_an_end(run, folder, done):
+    for rows, words in (([0], "the only candidate has been tried"), ([0, 1], "all 2 candidates have been tried")):
+        done.drop(columns="hardness").iloc[rows].to_csv("pool.csv", index=False)
+        result = run(*SUGGEST, "--done", "done.csv", "--candidates", "pool.csv")
+        assert result.exit_code == 2
+        assert words in result.output
+
+
+def test_a_table_of_labels_speaks_for_one(run, folder, table):
+    passed = table["strength"] > table["strength"].median()
+    labels = table.assign(strength=passed)
+    pretrain(
+        labels, "strength", ParameterSpace.from_table(labels, "strength"), task="classification", trainer="gp"
+    ).save("labels.mkbo.json")
+    result = run("suggest", "--covariance", "labels.mkbo.json", "--direction", "same")
+    assert result.exit_code == 0, result.output
+    assert "decision value for strength is" in result.output
+    assert "speaks for 'True'" in result.output
 
 
 def test_missing_botorch_names_the_extra(run, folder, monkeypatch):

@@ -100,3 +100,34 @@ def test_gradients_are_those_of_the_values(name, elementwise, choice, fixed):
 def test_an_unknown_part_is_refused(fixed):
     with pytest.raises(KeyError):
         fixed.part("stock", X)
+
+
+def chained(fixed):
+    return replace(fixed, earlier=(WeightedPoints(*make_table(2, np.random.default_rng(7), 4)),))
+
+
+def test_a_further_table_reweights_the_kernel_and_leaves_the_decision_function(fixed):
+    both = chained(fixed)
+    kernel = reweight(reweight(fixed.decision.kernel, *TABLE), both.earlier[0].points, both.earlier[0].alpha)
+    np.testing.assert_allclose(both.part("reweighted", X, Y), kernel.gram(X, Y) / 0.4, rtol=1e-12)
+    np.testing.assert_array_equal(both.part("moment", X, Y), fixed.part("moment", X, Y))
+    np.testing.assert_array_equal(both.part("base", X, Y), fixed.part("base", X, Y))
+    assert both != fixed
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_gradients_with_a_further_table(name, fixed):
+    both = chained(fixed)
+    value = both.part(name, X, Y)
+    upstream = np.random.default_rng(1).normal(size=value.shape)
+    found, _ = both.pull_part(name, X, Y, value, upstream)
+    expected = numeric_gradient(lambda Z: (upstream * both.part(name, Z, Y)).sum(), X)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
+def test_likeness_is_the_normalised_free_kernel(fixed):
+    np.testing.assert_allclose(fixed.likeness(X, Y), normalise(fixed.decision.kernel).gram(X, Y), rtol=1e-14)
+    assert fixed.tables == 1
+    ((view, Z),) = fixed.views(X)
+    assert view is fixed
+    assert Z is X

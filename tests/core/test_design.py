@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import Linear, SquaredExponential, normalise
-from mkbo_plugins.core.design import upper_confidence_design
+from mkbo_plugins.core.design import distance_to_front, upper_confidence_design
 
 
 def candidates(n=40, seed=0):
@@ -31,18 +31,20 @@ def conditioned_loop(merit, kernel, X, n):
 def test_conditions_on_every_point_picked_before(seed):
     X, merit = candidates(seed=seed)
     kernel = SquaredExponential(sigma=0.3)
-    np.testing.assert_array_equal(upper_confidence_design(merit, kernel, X, 8), conditioned_loop(merit, kernel, X, 8))
+    np.testing.assert_array_equal(
+        upper_confidence_design(merit, normalise(kernel).gram, X, 8), conditioned_loop(merit, kernel, X, 8)
+    )
 
 
 def test_of_one_point_is_the_best():
     X, merit = candidates()
-    assert upper_confidence_design(merit, SquaredExponential(), X, 1) == [np.argmax(merit)]
+    assert upper_confidence_design(merit, normalise(SquaredExponential()).gram, X, 1) == [np.argmax(merit)]
 
 
 def test_of_all_points_holds_each_once():
     X, merit = candidates(15)
     X[7] = X[3]
-    picked = upper_confidence_design(merit, SquaredExponential(sigma=0.5), X, 15)
+    picked = upper_confidence_design(merit, normalise(SquaredExponential(sigma=0.5)).gram, X, 15)
     assert sorted(picked) == list(range(15))
 
 
@@ -51,7 +53,7 @@ def test_a_repeated_point_waits_for_all_others():
     X[9] = X[0]
     merit = np.zeros(10)
     merit[[0, 9]] = 0.5
-    picked = upper_confidence_design(merit, SquaredExponential(sigma=0.01), X, 10)
+    picked = upper_confidence_design(merit, normalise(SquaredExponential(sigma=0.01)).gram, X, 10)
     assert picked[0] == 0
     assert picked[-1] == 9
 
@@ -59,7 +61,7 @@ def test_a_repeated_point_waits_for_all_others():
 def test_leaves_its_arguments_alone():
     X, merit = candidates()
     before = X.copy(), merit.copy()
-    upper_confidence_design(merit, Linear(), X, 5)
+    upper_confidence_design(merit, normalise(Linear()).gram, X, 5)
     np.testing.assert_array_equal(X, before[0])
     np.testing.assert_array_equal(merit, before[1])
 
@@ -70,5 +72,20 @@ def test_more_points_than_the_kernel_can_tell_apart():
     merit = np.sin(candidates.sum(axis=1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        picked = upper_confidence_design(merit, SquaredExponential(sigma=50.0), candidates, 200)
+        picked = upper_confidence_design(merit, normalise(SquaredExponential(sigma=50.0)).gram, candidates, 200)
     assert len(set(picked.tolist())) == 200
+
+
+def test_distance_to_front_of_one_objective_is_what_is_missing_to_its_maximum():
+    _, merit = candidates()
+    np.testing.assert_allclose(distance_to_front(merit[:, None]), merit.max() - merit)
+
+
+def test_distance_to_front_is_the_shift_after_which_nothing_dominates():
+    values = np.random.default_rng(1).normal(size=(40, 3))
+    behind = distance_to_front(values)
+    for i, value in enumerate(values):
+        dominated = (values > value[None]).all(axis=1)
+        assert (behind[i] > 0) == dominated.any()
+        assert not (values > value + behind[i] + 1e-12).all(axis=1).any()
+        assert behind[i] == 0 or (values > value + behind[i] - 1e-12).all(axis=1).any()

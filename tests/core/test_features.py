@@ -75,6 +75,18 @@ def test_tau_gives_back_the_free_kernel(family, dimension, weighted, seed):
 
 
 @few
+@given(kernels, st.integers(1, 6), dimensions, st.booleans(), seeds)
+def test_tau_gives_back_the_free_kernel_of_any_number_of_arguments(family, m, dimension, weighted, seed):
+    rng = np.random.default_rng(seed)
+    kernel = make_kernel(family, dimension, rng, weighted=weighted)
+    points = rng.uniform(-0.9, 0.9, (m, dimension))
+    exponents = monomial_exponents(dimension, 30)
+    terms = np.exp(log_tau_squared(kernel, exponents)) * monomials(points, exponents).prod(axis=1)
+    damping = np.exp(kernel.log_damping(points).sum())
+    np.testing.assert_allclose(kernel(*points), terms.sum() * damping, rtol=1e-9, atol=1e-11)
+
+
+@few
 @given(kernels, dimensions, st.booleans(), seeds)
 def test_squared_feature_weights_sum_to_the_norm_of_the_machine(family, dimension, weighted, seed):
     rng = np.random.default_rng(seed)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import SquaredExponential, WeightedPoints
-from mkbo_plugins.core.covariance import PARTS, FixedCovariance
+from mkbo_plugins.core.covariance import COARSE, PARTS, FixedCovariance
 from mkbo_plugins.core.decision import DecisionFunction
-from mkbo_plugins.core.forms import FORMS, get_form, of_table
+from mkbo_plugins.core.forms import FORMS, get_form, of_table, table_of
 from mkbo_plugins.core.several import SeveralTables
 from tests.core.helpers import make_table, numeric_gradient, smallest_eigenvalue
 
@@ -93,3 +93,33 @@ def test_forms_of_two_tables_are_positive_semidefinite_and_contain_those_of_one(
 def test_an_unknown_part_is_refused(several):
     with pytest.raises(KeyError):
         several.part("moment", X)
+
+
+def test_each_table_sees_its_own_coordinates(several):
+    for (fixed, Z), member, columns in zip(several.views(X), several.members, COLUMNS, strict=True):
+        assert fixed is member
+        np.testing.assert_array_equal(Z, X[:, list(columns)])
+
+
+def test_likeness_is_the_product_over_tables(several):
+    expected = np.prod(
+        [fixed.likeness(Z, W) for (fixed, Z), (_, W) in zip(several.views(X), several.views(Y), strict=True)], axis=0
+    )
+    np.testing.assert_allclose(several.likeness(X, Y), expected, rtol=1e-14)
+    np.testing.assert_allclose(np.diag(several.likeness(X, X)), 1.0, rtol=1e-12)
+
+
+def test_the_coarse_one_is_close_and_the_same_thing(several):
+    assert several.coarse == several
+    assert {member.tolerance for member in several.coarse.members} == {COARSE}
+    for name in ("reweighted_1", "reweighted_2"):
+        np.testing.assert_allclose(several.coarse.part(name, X), several.part(name, X), atol=1e-5)
+
+
+@pytest.mark.parametrize("tables", [1, 2, 12])
+def test_names_lead_back_to_tables(tables):
+    for plain in ("moment_scale", "reweighted"):
+        for index in range(tables):
+            expected = (plain, None if tables == 1 else index)
+            assert table_of(of_table(plain, index, tables), tables) == expected
+    assert table_of("output_scale", tables) == ("output_scale", None)

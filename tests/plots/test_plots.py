@@ -20,6 +20,7 @@ from mkbo_plugins.plots import (
     prior_draws,
     save_figure,
 )
+from tests.several_tables import TABLE_A, combined
 
 FORMS = ("stock", "transfer")
 
@@ -128,3 +129,17 @@ def test_pictures_are_written_whole_and_by_their_kind(cov, tmp_path):
         assert (tmp_path / f"a.{kind}").stat().st_size > 1000
     with pytest.raises(MkboError, match=r"such as \.png"):
         save_figure(figure, tmp_path / "a.picture")
+
+
+@pytest.mark.parametrize(
+    "plot", [parameter_weights, interaction_orders, overview, lambda cov: held_out_predictions(cov, TABLE_A)]
+)
+def test_plots_of_one_table_name_the_way_to_it(plot):
+    with pytest.raises(MkboError, match=r"combines 2, of \['hardness', 'yield'\].*cov.members\[0\]"):
+        plot(combined())
+    plot(combined().members[0])
+
+
+def test_slices_of_several_tables():
+    assert len(covariance_slices(combined()).axes) == 3
+    prior_draws(combined(), "q")

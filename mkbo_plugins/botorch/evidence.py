@@ -1,0 +1,60 @@
+"""Whether the table of a pre-trained covariance helps, by the data that a BoTorch model was given."""
+
+from collections.abc import Sequence
+
+import torch
+from botorch.models import SingleTaskGP
+from torch import Tensor
+
+from mkbo_plugins.botorch.average import AverageGP
+from mkbo_plugins.botorch.kernel import PretrainedKernel
+from mkbo_plugins.core.form_model import Points
+from mkbo_plugins.core.verdict import Verdict, judge
+from mkbo_plugins.errors import MkboError
+
+
+def table_verdict(model: SingleTaskGP | AverageGP) -> Verdict:
+    """Return whether the table helps, as `PretrainedCovariance.verdict` judges it.
+
+    It rests on the data of the model and asks for no fit. Whether large or small outcomes are wanted does not matter.
+
+    Parameters
+    ----------
+    model
+        What `pretrained_gp` or `pretrained_average` returned, with one outcome; of a `ModelListGP`, one of its
+        ``models``.
+
+    Raises
+    ------
+    MkboError
+        If the model has no pre-trained covariance, several outcomes or batches, or too few data to judge by.
+    """
+    members: Sequence[SingleTaskGP] = model.members if isinstance(model, AverageGP) else [model]  # type: ignore[assignment]
+    member = next((m for m in members if isinstance(m.covar_module, PretrainedKernel)), None)
+    if member is None:
+        raise MkboError("the model has no pre-trained covariance; build it with pretrained_gp and another form")
+    if member.train_targets.ndim != 1:
+        raise MkboError(
+            f"a verdict is about one outcome, got outcomes of shape {tuple(member.train_targets.shape)}; make a model "
+            "for each"
+        )
+    kernel = member.covar_module
+    return judge(kernel.cov.fixed, _points(kernel, covariance_inputs(member)), member.train_targets.cpu().numpy())
+
+
+@torch.no_grad()
+def covariance_inputs(model: SingleTaskGP) -> Tensor:
+    """Return a model's training inputs as its covariance function is given them, (n, d)."""
+    (X,) = model.train_inputs
+    # Hosts replace training inputs by transformed ones while a model predicts.
+    return model.transform_inputs(X) if model.training else X
+
+
+@torch.no_grad()
+def _points(kernel: PretrainedKernel, X: Tensor) -> Points:
+    if kernel.frame is not None:
+        X = kernel.frame.transform(X)
+    frame, stock = X[:, : kernel.frame_dims], X[:, kernel.frame_dims :]
+    if not (kernel.form.uses_stock and kernel.stock_dims):
+        stock = torch.cat([kernel.unit_frame(X), stock], dim=-1)
+    return Points(frame.double().cpu().numpy(), stock.double().cpu().numpy())
