@@ -2,9 +2,9 @@
 
 The table knows droplet diameters of devices with an orifice of 100 um; wanted are 150 um from devices with an orifice
 of 150 um, that is the least squared miss. Ax's own models, Ax's own transfer learning (``Generators.BOTL``, given the
-same table) and the pre-trained covariance drive the same client: the untried row nearest to each suggestion, in unit
-coordinates, is what is tried. The suggestion itself is abandoned, as a device that cannot be made is, or Ax would come
-back to it for ever. Run by hand::
+same table) and the pre-trained covariance drive the same client. Only the devices of the table can be made, so that of
+the untried rows the one is tried that the client's own fitted model and acquisition function value most; what the
+client suggests between them is timed and dropped. Run by hand::
 
     python -m mkbo_plugins.experiments.dafd_ax TABLE.csv --out FOLDER
 
@@ -26,6 +26,7 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.core.auxiliary import AuxiliaryExperimentPurpose
 from ax.core.auxiliary_source import AuxiliarySource
+from ax.core.observation import ObservationFeatures
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
@@ -95,6 +96,12 @@ def _attach(client: Client, point: Mapping[str, Any], metric: str, value: float)
     client.complete_trial(client.attach_trial(dict(point)), {metric: value})
 
 
+def _merit(client: Client, points: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the acquisition function at points by the model that made the client's last suggestion."""
+    adapter = client._generation_strategy.current_node._fitted_adapter
+    return adapter.evaluate_acquisition_function([ObservationFeatures(parameters=dict(point)) for point in points])
+
+
 def _use_transfer_learning(client: Client, source: pd.DataFrame) -> None:
     table = make_client("table", SIZE, f"-{SIZE}")
     for point, size in zip(SPACE.from_raw(SPACE.to_raw(source)), source[SIZE], strict=True):
@@ -129,7 +136,7 @@ def run(
 
     torch.manual_seed(seed)
     raw = SPACE.to_raw(target)
-    points, unit = SPACE.from_raw(raw), np.asarray(SPACE.to_coordinates(raw, "unit"))
+    points = SPACE.from_raw(raw)
     miss = (target[SIZE].to_numpy() - WANTED_UM) ** 2
     client = make_client("target", MISS, f"-{MISS}")
     indices = [int(i) for i in np.random.default_rng(seed).choice(len(miss), STARTS, replace=False)]
@@ -144,14 +151,13 @@ def run(
     seconds = []
     for _ in range(trials):
         began = time.perf_counter()
-        ((suggested, point),) = client.get_next_trials(1).items()
+        (suggested,) = client.get_next_trials(1)
         seconds.append(time.perf_counter() - began)
-        client.mark_trial_abandoned(suggested)
+        client.mark_trial_failed(suggested)
         untried = np.setdiff1d(np.arange(len(miss)), indices)
-        wanted = np.asarray(SPACE.to_coordinates(SPACE.to_raw(point), "unit"))
-        nearest = int(untried[np.argmin(((unit[untried] - wanted) ** 2).sum(axis=1))])
-        _attach(client, points[nearest], MISS, float(miss[nearest]))
-        indices.append(nearest)
+        chosen = int(untried[np.argmax(_merit(client, [points[i] for i in untried]))])
+        _attach(client, points[chosen], MISS, float(miss[chosen]))
+        indices.append(chosen)
     return TimedCampaign(tuple(indices), tuple(-float(miss[i]) for i in indices), tuple(seconds))
 
 
