@@ -128,10 +128,11 @@ old.to_excel("hardness.xlsx", index=False)
 Image("alloy.png")
 
 # %% [markdown]
-# Magnesium matters most, for the table's prediction (diamonds) and for the covariance (bars), and ageing time and
-# temperature act mostly together with others, as everyone in the foundry would have said. Along each parameter, the
-# pre-trained covariance says which settings give outcomes that are alike: ageing above 200 °C is another world. The
-# stock covariance knows only that near settings are alike.
+# Diamonds show what the table's prediction varies with: magnesium, and ageing temperature and time together, as
+# everyone in the foundry would have said. Bars show where the covariance expects another property of these alloys to
+# vary. It leaves open in which direction each term goes, so the two need not agree: here it expects more of silicon and
+# quenching than hardness showed. Along each parameter, the pre-trained covariance says which settings give outcomes
+# that are alike: ageing above 200 °C is another world. The stock covariance knows only that near settings are alike.
 #
 # ## Wednesday: the first three melts
 #
