@@ -175,7 +175,7 @@ def solve(problem: Dual) -> Solution:
     alpha = _at_ends(bounded, alpha, w)
     steps = [(alpha, w)]
     for _ in range(REFINEMENTS):
-        w = _on_margins(bounded, alpha, w)
+        w = min((_on_margins(bounded, alpha, start) for start in (w, problem.weights(alpha))), key=problem.primal)
         alpha = _fitted(bounded, alpha, w)
         w = min(w, problem.weights(alpha), key=problem.primal)
         steps.append((alpha, w))
