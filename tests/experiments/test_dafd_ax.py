@@ -38,4 +38,3 @@ def test_summary_compares_with_ax_by_pairs():
     assert summary.loc["pretrained", "reached"] == 1
     assert summary.loc["ax", "reached"] == 0
     assert summary.loc["pretrained", "seconds_per_suggestion"] == 3
-
