@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
+from ax.adapter.torch import TorchAdapter
 from ax.adapter.transfer_learning.adapter import transfer_learning_generator_specs_constructor
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
@@ -99,6 +100,7 @@ def _attach(client: Client, point: Mapping[str, Any], metric: str, value: float)
 def _merit(client: Client, points: Sequence[Mapping[str, Any]]) -> list[float]:
     """Return the acquisition function at points by the model that made the client's last suggestion."""
     adapter = client._generation_strategy.current_node._fitted_adapter
+    assert isinstance(adapter, TorchAdapter)
     return adapter.evaluate_acquisition_function([ObservationFeatures(parameters=dict(point)) for point in points])
 
 
