@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from mkbo_plugins.core.shares import parameter_shares
 from mkbo_plugins.parameters import Categorical, Numeric
 from mkbo_plugins.pretrained import PretrainedCovariance
-from mkbo_plugins.sensitivity import Sensitivity, prediction_sensitivity
+from mkbo_plugins.sensitivity import Sensitivity, prediction_sensitivity, prior_shares
 
 SHOWN_SHARES = 8
 
@@ -81,8 +80,7 @@ def describe_interactions(cov: PretrainedCovariance) -> tuple[list[tuple[str, fl
 
     The list is empty where length scales are too small for features to be enumerated.
     """
-    points = np.asarray(cov.space.to_coordinates(cov.space.sobol(512), cov.frame))
-    shares, captured = parameter_shares(cov.fixed.kernel, cov.space.coordinate_owners, points)
+    shares, captured = prior_shares(cov)
     order = {name: i for i, name in enumerate(cov.space.names)}
     named = [(" x ".join(sorted(involved, key=order.__getitem__)), share) for involved, share in shares.items()]
     return named[:SHOWN_SHARES], captured

@@ -1,13 +1,14 @@
-"""What the prediction of a pre-trained covariance's table varies with."""
+"""What a pre-trained covariance, and the prediction of its table, vary with."""
 
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import qmc, sobol_indices
 
+from mkbo_plugins.core.shares import parameter_shares
 from mkbo_plugins.covariance import Covariance, only_table
 
-_POINTS = 1024
+_PRIOR_POINTS, _POINTS = 512, 1024
 
 
 class Sensitivity(NamedTuple):
@@ -25,11 +26,34 @@ class Sensitivity(NamedTuple):
     total: float
 
 
+def prior_shares(cov: Covariance) -> tuple[dict[frozenset[str], float], float]:
+    """Return how the prior variance of K^E over its space divides among sets of parameters.
+
+    Parameters
+    ----------
+    cov
+        The covariance of a single table.
+
+    Returns
+    -------
+    shares, captured
+        As of `mkbo_plugins.core.shares.parameter_shares`.
+
+    Raises
+    ------
+    KernelError
+        If there are several tables.
+    """
+    cov = only_table(cov)
+    points = np.asarray(cov.space.to_coordinates(cov.space.sobol(_PRIOR_POINTS), cov.frame))
+    return parameter_shares(cov.fixed.kernel, cov.space.coordinate_owners, points)
+
+
 def prediction_sensitivity(cov: Covariance) -> dict[str, Sensitivity]:
     """Return by parameter what the variance of the table's prediction over its space divides into.
 
     Parameters are spread evenly between their bounds, in the logarithm on a log scale, independently of one another.
-    These are shares of one function, the prediction g, where those of `mkbo_plugins.core.shares` are of the prior
+    These are shares of one function, the prediction g, where those of `prior_shares` are of the prior
     variance of K^E, of which each feature has either sign: powers of a parameter that cancel in g count there.
 
     Parameters
@@ -50,8 +74,7 @@ def prediction_sensitivity(cov: Covariance) -> dict[str, Sensitivity]:
     space, d = cov.space, len(cov.space.parameters)
 
     def predict(unit: np.ndarray) -> np.ndarray:
-        raw = np.column_stack([p.from_unit(unit[:, j]) for j, p in enumerate(space.parameters)])
-        return np.asarray(cov.fixed.standardised_decision(np.asarray(space.to_coordinates(raw, cov.frame))))
+        return np.asarray(cov.fixed.standardised_decision(space.to_coordinates(space.from_unit(unit), cov.frame)))
 
     draws = qmc.Sobol(2 * d, seed=0).random(_POINTS)
     first, second = draws[:, :d], draws[:, d:]

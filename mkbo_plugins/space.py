@@ -243,6 +243,10 @@ class ParameterSpace:
                 raise SpaceError(f"{name} must be a whole number of at least 0, got {value!r}")
         engine = qmc.Sobol(len(self.parameters), seed=seed)
         unit = engine.random_base2(max(0, math.ceil(math.log2(max(n, 1)))))[:n]
+        return self.from_unit(unit)
+
+    def from_unit(self, unit: np.ndarray) -> np.ndarray:
+        """Map points of the unit cube, (n, number of parameters), to raw ones spread evenly over the space."""
         return np.column_stack([p.from_unit(unit[:, j]) for j, p in enumerate(self.parameters)])
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+SAME = 1e-12
+"""Relative difference up to which two values are the same: spreadsheets keep 15 digits."""
+
+
 @dataclass(frozen=True, eq=False)
 class Trials:
     """What was tried so far, in raw units.
@@ -78,6 +82,17 @@ class Trials:
             )
         y = np.array([float(value) for value, open_ in zip(values, pending, strict=True) if not open_])
         return cls(raw[~pending], y, raw[pending])
+
+
+def equal_up_to_rounding(points: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Return which points (N, d) are a point (d,), up to the digits that files keep, (N,)."""
+    return np.isclose(points, point, rtol=SAME, atol=0.0).all(axis=1)
+
+
+def differ(points: np.ndarray, tried: np.ndarray) -> np.ndarray:
+    """Return which points (N, d) are not among those tried, (n, d), as booleans (N,)."""
+    alike = (equal_up_to_rounding(points, point) for point in tried)
+    return ~np.any([np.zeros(len(points), dtype=bool), *alike], axis=0)
 
 
 def outcome_column(

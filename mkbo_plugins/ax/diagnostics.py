@@ -97,9 +97,11 @@ def _of_kernel(model: Any) -> dict[str, Any]:
     }
     of_moments, total = _moment_variances(kernel, X)
     row |= {name.replace("scale", "share"): variance / total for name, variance in of_moments.items()}
-    for name in _scales_of_tables(kernel, "feature_scale") if len(X) > 1 else ():
-        without = _likeness(_with_scale(kernel, name, 1e20), X)
-        row[name.replace("scale", "effect")] = float(1 - _likeness(kernel, X) / without)
+    distances = _scales_of_tables(kernel, "feature_scale") if len(X) > 1 else []
+    if distances:
+        likeness = _likeness(kernel, X)
+        without = {name: _likeness(_with_scale(kernel, name, 1e20), X) for name in distances}
+        row |= {name.replace("scale", "effect"): float(1 - likeness / other) for name, other in without.items()}
     return row
 
 

@@ -10,6 +10,7 @@ from scipy.stats import qmc
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.parameters import Numeric, Parameter
 from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.trials import differ, equal_up_to_rounding
 
 SPREAD = 1024
 """Points spread over the space."""
@@ -20,9 +21,6 @@ STEPS = (0.1, 0.03, 0.01, 0.003)
 CENTRES, NEIGHBOURS = 8, 32
 RESOLUTION = 1000
 """Steps that a real parameter's range is divided into, for settings that people can set."""
-
-SAME = 1e-12
-"""Relative difference up to which two values are the same."""
 
 Merit = Callable[[np.ndarray], np.ndarray]
 
@@ -61,7 +59,7 @@ class FiniteCandidates:
         """
         free = np.ones(len(self.points), dtype=bool)
         for point in tried:
-            same = np.flatnonzero(free & _equal(self.points, point))
+            same = np.flatnonzero(free & equal_up_to_rounding(self.points, point))
             free[same[:1]] = False
         left = np.flatnonzero(free)
         if len(left) < n:
@@ -113,7 +111,7 @@ class SpaceCandidates:
         """
         _, first = np.unique(self.initial, axis=0, return_index=True)
         kept = np.sort(first)
-        kept = kept[_differ(self.initial[kept], tried)]
+        kept = kept[differ(self.initial[kept], tried)]
         if len(kept) < n:
             raise MkboError(f"{n} experiments are asked for, but only {len(kept)} different ones were found untried")
         return kept, self.initial[kept]
@@ -128,7 +126,7 @@ class SpaceCandidates:
             steps = rng.normal(0.0, width, (len(centres), NEIGHBOURS, unit.shape[1]))
             near = np.clip(centres[:, None, :] + steps, 0.0, 1 - 1e-12).reshape(-1, unit.shape[1])
             raw = self._raw(near)
-            fresh = _differ(raw, tried)
+            fresh = differ(raw, tried)
             if fresh.any():
                 unit, points = np.concatenate([unit, near[fresh]]), np.concatenate([points, raw[fresh]])
                 values = np.concatenate([values, merit(raw[fresh])])
@@ -136,8 +134,8 @@ class SpaceCandidates:
         return i, points[i : i + 1]
 
     def _raw(self, unit: np.ndarray) -> np.ndarray:
-        columns = [_settable(p, p.from_unit(unit[:, j])) for j, p in enumerate(self.space.parameters)]
-        return np.column_stack(columns)
+        raw = self.space.from_unit(unit)
+        return np.column_stack([_settable(p, raw[:, j]) for j, p in enumerate(self.space.parameters)])
 
 
 def _settable(parameter: Parameter, values: np.ndarray) -> np.ndarray:
@@ -155,13 +153,3 @@ def _too_few(n: int, left: int, count: int) -> str:
         return "the only candidate has been tried" if count == 1 else f"all {count} candidates have been tried"
     asked = "1 experiment is" if n == 1 else f"{n} experiments are"
     return f"{asked} asked for, but {left} of {count} candidates {'is' if left == 1 else 'are'} left"
-
-
-def _equal(points: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Return which points (N, d) are a point (d,), up to the digits that spreadsheets keep."""
-    return np.isclose(points, point, rtol=SAME, atol=0.0).all(axis=1)
-
-
-def _differ(points: np.ndarray, tried: np.ndarray) -> np.ndarray:
-    """Return which points (N, d) are not among those tried."""
-    return ~np.any([np.zeros(len(points), dtype=bool), *(_equal(points, point) for point in tried)], axis=0)

@@ -187,12 +187,12 @@ class PretrainedKernel(Kernel):
         if self.frame is not None:
             points = self.frame.sample(n, torch.empty(0, dtype=torch.double))
         else:
-            parameters = self.cov.space.parameters
-            engine = torch.quasirandom.SobolEngine(len(parameters) + self.stock_dims, scramble=True, seed=0)
+            space = self.cov.space
+            count = len(space.parameters)
+            engine = torch.quasirandom.SobolEngine(count + self.stock_dims, scramble=True, seed=0)
             unit = engine.draw(n, dtype=torch.double)
-            raw = [torch.as_tensor(p.from_unit(unit[:, j].numpy())) for j, p in enumerate(parameters)]
-            frame = [p.to_coordinates(column, self.cov.frame) for p, column in zip(parameters, raw, strict=True)]
-            points = torch.cat([*frame, unit[:, len(parameters) :]], dim=-1)
+            raw = torch.as_tensor(space.from_unit(unit[:, :count].numpy()))
+            points = torch.cat([space.to_coordinates(raw, self.cov.frame), unit[:, count:]], dim=-1)
         return points.to(dtype=self.dtype, device=self.device)
 
     def __getitem__(self, index: Any) -> "PretrainedKernel":

@@ -37,7 +37,6 @@ SMOOTHING = 1e-6
 VERDICT_FROM = 10
 """Outcomes from which on it is said whether the table helps: fewer often point the wrong way."""
 
-
 HOPELESS = 0.005
 """Chance below which an experiment is not likely to beat the best so far."""
 
@@ -205,10 +204,11 @@ class _Tables:
             float(member.predict_at_coordinates(Z)[0]) for member, (_, Z) in zip(self.cov.members, views, strict=True)
         )
 
-    def sentence(self, raw: np.ndarray) -> str:
+    def sentence(self, raw: np.ndarray, predictions: tuple[float, ...]) -> str:
+        """Return the predictions at one point (1, d) in words."""
         parts = []
         for predicted, member, (value,), reference in zip(
-            self.predict(raw), self.cov.members, self.standardised(raw), self.reference, strict=True
+            predictions, self.cov.members, self.standardised(raw), self.reference, strict=True
         ):
             below = np.searchsorted(reference, value, side="left") / len(reference)
             target = member.record.target
@@ -221,7 +221,7 @@ class _Tables:
         return "; ".join(parts)
 
     def verdict(self, trials: Trials) -> Verdict | None:
-        if len(trials.y) < VERDICT_FROM or np.ptp(trials.y) == 0:
+        if len(trials.y) < VERDICT_FROM:
             return None
         unit = np.asarray(self.frame.target_space.to_coordinates(trials.X, "unit"))
         return judge(self.cov.fixed, Points(self.coordinates(trials.X), unit), trials.y)
@@ -243,12 +243,13 @@ def _first(
     )
     for i in upper_confidence_design(merit, cov.fixed.likeness, Z, n, present=tried):
         point = raw[i : i + 1]
+        says = tables.predict(point)
         yield Suggestion(
             pool.space.from_raw(point)[0],
             pool.number(indices[i]),
             Reason.START,
-            f"{purpose}: {lacking}; {tables.sentence(point)}",
-            tables.predict(point),
+            f"{purpose}: {lacking}; {tables.sentence(point, says)}",
+            says,
         )
 
 
@@ -280,12 +281,13 @@ def _next(
         }[reason]
         if chance < HOPELESS:
             said = f"nothing left that is likely to beat the best so far, {sign * best:.4g}; you may stop"
+        says = tables.predict(point)
         yield Suggestion(
             pool.space.from_raw(point)[0],
             pool.number(index),
             reason,
-            f"{said}; {tables.sentence(point)}",
-            tables.predict(point),
+            f"{said}; {tables.sentence(point, says)}",
+            says,
             sign * mean,
             deviation,
             chance,

@@ -19,7 +19,7 @@ from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.rows import RowNames
 from mkbo_plugins.space import ParameterSpace, check_columns
 from mkbo_plugins.table import warn_outside
-from mkbo_plugins.trials import Trials, check_not_mistaken, outcome_column
+from mkbo_plugins.trials import Trials, check_not_mistaken, differ, outcome_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,9 +174,7 @@ def _check_merged(out: Path, outcome: str, space: ParameterSpace, trials: Trials
         points = space.to_raw(measured)
     except (MkboError, KeyError):
         return  # not a table of suggestions, so that no outcome of theirs is in it
-    # Spreadsheets keep 15 digits.
-    passed_on = np.isclose(points[:, None], trials.X[None], rtol=1e-12, atol=0).all(axis=-1).any(axis=-1)
-    lost = np.flatnonzero(~passed_on)
+    lost = np.flatnonzero(differ(points, trials.X))
     if len(lost):
         raise TableError(
             f"{out} would be replaced, but has outcomes in column {outcome!r} of experiments that are not among those "

@@ -79,8 +79,8 @@ class TimedCampaign(Campaign):
         )
 
 
-def make_client(name: str, metric: str, objective: str) -> Client:
-    """Return a client over `SPACE`."""
+def make_client(name: str, metric: str) -> Client:
+    """Return a client over `SPACE` that wants a metric small."""
     client = Client()
     client.configure_experiment(
         [
@@ -89,7 +89,7 @@ def make_client(name: str, metric: str, objective: str) -> Client:
         ],
         name=name,
     )
-    client.configure_optimization(objective)
+    client.configure_optimization(f"-{metric}")
     return client
 
 
@@ -105,7 +105,7 @@ def _merit(client: Client, points: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def _use_transfer_learning(client: Client, source: pd.DataFrame) -> None:
-    table = make_client("table", SIZE, f"-{SIZE}")
+    table = make_client("table", SIZE)
     for point, size in zip(SPACE.from_raw(SPACE.to_raw(source)), source[SIZE], strict=True):
         _attach(table, point, SIZE, float(size))
     client._experiment.add_auxiliary_experiment(
@@ -140,7 +140,7 @@ def run(
     raw = SPACE.to_raw(target)
     points = SPACE.from_raw(raw)
     miss = (target[SIZE].to_numpy() - WANTED_UM) ** 2
-    client = make_client("target", MISS, f"-{MISS}")
+    client = make_client("target", MISS)
     indices = [int(i) for i in np.random.default_rng(seed).choice(len(miss), STARTS, replace=False)]
     for index in indices:
         _attach(client, points[index], MISS, float(miss[index]))

@@ -4,13 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from mkbo_plugins.core.shares import parameter_shares
-from mkbo_plugins.covariance import Covariance, only_table
+from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.plots.style import STYLES, finish, panel
-from mkbo_plugins.sensitivity import prediction_sensitivity
+from mkbo_plugins.sensitivity import prediction_sensitivity, prior_shares
 
-_POINTS = 512
 _LABEL = "share of prior variance"
 
 
@@ -73,9 +71,7 @@ def interaction_orders(cov: Covariance, *, ax: Any = None) -> Any:
 
 
 def _shares(cov: Covariance) -> dict[frozenset[str], float]:
-    cov = only_table(cov)
-    points = np.asarray(cov.space.to_coordinates(cov.space.sobol(_POINTS), cov.frame))
-    shares, _ = parameter_shares(cov.fixed.kernel, cov.space.coordinate_owners, points)
+    shares, _ = prior_shares(cov)
     if not shares:
         raise KernelError("length scales are too small for features to be enumerated; look at slices instead")
     return shares
