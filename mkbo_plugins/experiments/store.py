@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
 
 from joblib import Parallel, delayed
 
@@ -14,7 +14,18 @@ from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.record import Campaign
 from mkbo_plugins.files import write_atomically
 
-C = TypeVar("C", bound=Campaign)
+
+class Storable(Protocol):
+    """A dataclass that JSON holds: a campaign, or what else takes long to compute."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the object whose fields JSON holds."""
+
+
+C = TypeVar("C", bound=Storable)
 
 
 def make_folder(folder: Path) -> None:
@@ -32,14 +43,14 @@ def make_folder(folder: Path) -> None:
 
 
 class RunStore(Generic[C]):
-    """Campaigns by key in one folder, one JSON file each, written atomically.
+    """Results by key in one folder, campaigns for instance, one JSON file each, written atomically.
 
     Parameters
     ----------
     folder
         Where the files are; made if it does not exist.
     kind
-        Class of the campaigns.
+        Class of the results.
     """
 
     @overload
@@ -56,7 +67,7 @@ class RunStore(Generic[C]):
         return self.folder / ("_".join(map(str, key)) + ".json")
 
     def get(self, key: Iterable[Hashable]) -> C | None:
-        """Return the campaign stored under `key`, or None.
+        """Return the result stored under `key`, or None.
 
         Raises
         ------
@@ -72,9 +83,9 @@ class RunStore(Generic[C]):
         except (ValueError, TypeError, KeyError) as error:
             raise MkboError(f"{path} is damaged ({error}); delete it, and its run will be repeated") from error
 
-    def put(self, key: Iterable[Hashable], campaign: C) -> None:
-        """Store a campaign under `key`."""
-        write_atomically(self._path(key), json.dumps(asdict(campaign)).encode())
+    def put(self, key: Iterable[Hashable], result: C) -> None:
+        """Store a result under `key`."""
+        write_atomically(self._path(key), json.dumps(asdict(result)).encode())
 
     def complete(
         self,
@@ -90,11 +101,12 @@ class RunStore(Generic[C]):
         jobs
             Picklable functions by key.
         n_jobs
-            Parallel processes, as joblib understands it.
+            Parallel processes, as joblib understands it; a backend chosen by `joblib.parallel_config` is used instead,
+            Dask's for instance.
         report
             Called with the number of jobs done and the number of jobs.
         """
-        done = {key: campaign for key in jobs if (campaign := self.get(key)) is not None}
+        done = {key: result for key in jobs if (result := self.get(key)) is not None}
         missing = [key for key in jobs if key not in done]
         if report is not None:
             report(len(done), len(jobs))
@@ -102,9 +114,9 @@ class RunStore(Generic[C]):
         with warnings.catch_warnings():
             # joblib replaces a worker whose memory grows and says so; no job is lost.
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-            for key, campaign in parallel(delayed(_keyed)(key, jobs[key]) for key in missing):
-                self.put(key, campaign)
-                done[key] = campaign
+            for key, result in parallel(delayed(_keyed)(key, jobs[key]) for key in missing):
+                self.put(key, result)
+                done[key] = result
                 if report is not None:
                     report(len(done), len(jobs))
         return {key: done[key] for key in jobs}
