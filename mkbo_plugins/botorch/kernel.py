@@ -121,7 +121,7 @@ class PretrainedKernel(Kernel):
         """Return the covariance (..., n, n'), or its diagonal (..., n) when `diag`."""
         if last_dim_is_batch:
             raise KernelError("PretrainedKernel couples its coordinates and has no last_dim_is_batch mode")
-        x2 = self._as_constant(x1, x2)
+        x2 = x1 if _is_same_view(x1, x2) else self._as_constant(x1, x2)
         if self.frame is not None:
             same, x1 = x2 is x1, self.frame.transform(x1)
             x2 = x1 if same else self.frame.transform(x2)
@@ -130,7 +130,8 @@ class PretrainedKernel(Kernel):
                 f"expected {self.frame_dims} frame and {self.stock_dims} stock columns, got {x1.shape[-1]} columns; "
                 "put a NamedFrame in front of this kernel, its num_stock_columns being the kernel's stock_dims"
             )
-        z1, z2 = x1[..., : self.frame_dims], x2[..., : self.frame_dims]
+        z1 = x1[..., : self.frame_dims]
+        z2 = z1 if x2 is x1 else x2[..., : self.frame_dims]
         parts = {name: self._part(name, z1, z2, diag=diag) for name in self.form.parts}
         scales = {name: self._per_pair(self.scale(name), diag=diag) for name in self.form.hyperparameters}
         stock = None
@@ -178,7 +179,7 @@ class PretrainedKernel(Kernel):
         return self._recent.get((name, diag), (z1.detach(), z2.detach()), evaluate)
 
     def _evaluate(self, name: str, z1: Tensor, z2: Tensor, *, diag: bool) -> Tensor:
-        same = not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2)
+        same = z1 is z2 or (not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2))
         value = part(self.cov.fixed, name, z1.double(), None if same else z2.double(), elementwise=diag)
         return value.to(z1.dtype)
 
@@ -245,6 +246,17 @@ def _cut_from_constants(x: Tensor) -> bool:
     cut = x.grad_fn
     joined = cut.next_functions[0][0] if cut is not None and cut.name().startswith("Slice") else None
     return joined is not None and joined.name().startswith("Cat") and any(f is None for f, _ in joined.next_functions)
+
+
+def _is_same_view(x1: Tensor, x2: Tensor) -> bool:
+    """Return whether two tensors are cut out of one in the same way, as GPyTorch does for test inputs."""
+    return (
+        x1 is not x2
+        and x1._base is not None
+        and x1._base is x2._base
+        and x1.requires_grad == x2.requires_grad
+        and (x1.data_ptr(), x1.shape, x1.stride()) == (x2.data_ptr(), x2.shape, x2.stride())
+    )
 
 
 def _read_scale(name: str, kernel: PretrainedKernel) -> Tensor:

@@ -11,7 +11,8 @@ from array_api_compat import array_namespace
 from mkbo_plugins.core.arrays import Array, per_pair
 from mkbo_plugins.core.decision import DecisionFunction
 from mkbo_plugins.core.evaluator import Choice
-from mkbo_plugins.core.gram import Formula, evaluate, pull
+from mkbo_plugins.core.formula import Formula
+from mkbo_plugins.core.gram import evaluate, pull
 from mkbo_plugins.core.kernels import pull_gram
 from mkbo_plugins.core.normalisation import Normalised, NormalisedKernel, normalise
 from mkbo_plugins.core.points import WeightedPoints

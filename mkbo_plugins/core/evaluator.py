@@ -6,7 +6,7 @@ double-double arithmetic.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -52,6 +52,9 @@ matrix indefinite."""
 KEPT_POINTS = 4
 """Sets of points that are kept ready, such as the training inputs of a model."""
 
+KEPT_RESULTS = 4
+"""Results that are kept: of points with themselves and with the training inputs, values and gradients."""
+
 
 @dataclass(frozen=True, eq=False)
 class CertifiedEvaluator:
@@ -84,6 +87,7 @@ class CertifiedEvaluator:
     tolerance: float = 1e-10
     _sets: dict[tuple[float, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
     _ready: Recent = field(default_factory=lambda: Recent(KEPT_POINTS), init=False, repr=False)
+    _results: Recent = field(default_factory=lambda: Recent(KEPT_RESULTS), init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.choice not in CHOICES:
@@ -99,6 +103,7 @@ class CertifiedEvaluator:
             **{name: getattr(self, name) for name in ("base", "tables", "dimension", "choice", "tolerance")},
             "_sets": {},
             "_ready": Recent(KEPT_POINTS),
+            "_results": Recent(KEPT_RESULTS),
         }
 
     def prepare(self, X: Array, Y: Array | None = None) -> tuple[SumForm, Prepared, Prepared]:
@@ -122,6 +127,10 @@ class CertifiedEvaluator:
                 best = error, (form, P, Q)
         assert best is not None
         return best[1]
+
+    def kept(self, key: Hashable, points: tuple[Array, ...], compute: Callable[..., Any]) -> Any:
+        """Return a result for points, from those kept where they are the same by value."""
+        return self._results.get(key, points, compute)
 
     def pointwise(self, U: Array) -> ScaledSum:
         """Return S at points U (..., d), each result (...), for kernels of any number of arguments."""

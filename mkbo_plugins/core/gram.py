@@ -1,64 +1,34 @@
 """Gram matrices of formulas in a re-weighted kernel, and the way of gradients back through them.
 
-A formula combines ``K^E(x, y)``, both diagonals and the damping of both points. Each states its value and the
-derivatives of it once; blocks of bounded memory, batches and the symmetric case are dealt with here.
+Points that are the same in every batch are evaluated once, with each other and with those of each batch alone.
 """
 
 import math
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from mkbo_plugins.core.arrays import Array, equal_points, per_pair, runs
+from mkbo_plugins.core.arrays import Array, runs
+from mkbo_plugins.core.batches import Batches
+from mkbo_plugins.core.blocks import (
+    entry_gradients,
+    matrix,
+    pull_matrix,
+    pull_rowwise,
+    pull_stacked,
+    rowwise,
+    stacked,
+)
 from mkbo_plugins.core.evaluator import CertifiedEvaluator
-from mkbo_plugins.core.kernels import FreeKernel
-from mkbo_plugins.core.prepared import MAX_ENTRIES, Prepared, SumForm
+from mkbo_plugins.core.formula import Formula
+from mkbo_plugins.core.prepared import MAX_ENTRIES
 
+KEPT_ENTRIES = 1 << 20
+"""Largest array of what belongs to points of all batches that is kept for the next batches, 8 MiB."""
 
-class Side(NamedTuple):
-    """What a formula sees of one argument; each array is (..., n)."""
-
-    diagonal: Array
-    """Mantissa of ``S(x * x)`` on the scale ``2 half_log_scale``."""
-    half_log_scale: Array
-    log_damping: Array
-    vanishing: Array
-
-
-class SideGradient(NamedTuple):
-    """A gradient with respect to the diagonal and the damping of one argument; None where there is none."""
-
-    diagonal: Array | None = None
-    log_damping: Array | None = None
-
-    def summed(self, axis: int) -> "SideGradient":
-        """Return the sums over one axis."""
-        return SideGradient(*(None if part is None else array_namespace(part).sum(part, axis=axis) for part in self))
-
-
-class Derivatives(NamedTuple):
-    """A gradient pulled back to the inputs of a formula."""
-
-    between: Array
-    x: SideGradient
-    y: SideGradient
-
-
-class Formula(Protocol):
-    """A function of a re-weighted kernel between two points; arrays of one point broadcast with those of pairs."""
-
-    @property
-    def of_equal_points(self) -> float | None:
-        """The value between equal points where that is a constant."""
-
-    @staticmethod
-    def value(between: Array, x: Side, y: Side) -> Array:
-        """Return the value from the mantissa of ``S(x * y)``."""
-
-    @staticmethod
-    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
-        """Return upstream times the derivatives, of the shape of `value`."""
+T = TypeVar("T")
 
 
 def evaluate(
@@ -83,38 +53,14 @@ def evaluate(
         Pair X with Y row by row instead of all with all.
     """
     xp = array_namespace(X)
-    if not elementwise and _single(X, Y):
-        return evaluate(formula, evaluator, *_without_axis(X, Y), elementwise=True)[..., None, None]
-    left, right, shape = _common(X, Y, elementwise=elementwise)
-    n = left.shape[-2]
-    m = n if right is None else right.shape[-2]
+    left, right, shape = _paired(X, Y) if elementwise else _batched(X, Y)
+    if 0 in shape:
+        return xp.zeros(shape, dtype=X.dtype, device=left.device)
     if elementwise:
-        parts = [
-            _rowwise(formula, evaluator, left[rows, :], None if right is None else right[rows, :])
-            for rows in runs(n, MAX_ENTRIES // 8)
-        ]
-        return xp.astype(xp.reshape(xp.concat(parts), shape), X.dtype)
-    if left.ndim > 2:
-        parts = [
-            _block(formula, evaluator, left[batch, :, :], None if right is None else right[batch, :, :])
-            for batch in runs(left.shape[0], MAX_ENTRIES // 4 // max(1, n * m))
-        ]
-        return xp.astype(xp.reshape(xp.concat(parts), shape), X.dtype)
-    blocks = list(runs(n, MAX_ENTRIES // 4 // max(1, m)))
-    if len(blocks) == 1:
-        return xp.astype(xp.reshape(_block(formula, evaluator, left, right), shape), X.dtype)
-    result = xp.empty((n, m), dtype=X.dtype, device=left.device)
-    for rows in blocks:
-        if right is not None:
-            result[rows, :] = xp.astype(_block(formula, evaluator, left[rows, :], right), X.dtype)
-            continue
-        result[rows, rows] = xp.astype(_block(formula, evaluator, left[rows, :], None), X.dtype)
-        if rows.stop < n:
-            rest = slice(rows.stop, n)
-            value = xp.astype(_block(formula, evaluator, left[rows, :], left[rest, :]), X.dtype)
-            result[rows, rest] = value
-            result[rest, rows] = xp.matrix_transpose(value)
-    return xp.reshape(result, shape)
+        found = rowwise(formula, evaluator, left, right)
+    else:
+        found = _gram(formula, evaluator, left, right, math.prod(shape[:-2]))
+    return xp.astype(xp.reshape(found, shape), X.dtype)
 
 
 def pull(
@@ -145,224 +91,192 @@ def pull(
     -------
     tuple of arrays
         Gradients with respect to the first and the second argument, of the shapes of X and Y (or X); None in place of
-        the second where it is not wanted.
+        the second where it is not wanted. Where Y is None, each is half of the gradient with respect to X.
     """
     xp = array_namespace(X)
-    if not elementwise and _single(X, Y):
-        arguments = (*_without_axis(X, Y), value[..., 0, 0], upstream[..., 0, 0])
-        of_x, of_y = pull(formula, evaluator, *arguments, elementwise=True, second=second)
-        return of_x[..., None, :], None if of_y is None else of_y[..., None, :]
-    left, right, _ = _common(X, Y, elementwise=elementwise)
-    if second and not elementwise and Y is not None and right is not None and right.ndim == 2 < Y.ndim:
-        return _pull_shared(formula, evaluator, X, right, value, upstream, Y.shape)
-    other = left if right is None else right
-    n, m = left.shape[-2], other.shape[-2]
+    left, right, shape = _paired(X, Y) if elementwise else _batched(X, Y)
+    if 0 in shape:
+        return xp.zeros_like(X), xp.zeros_like(X if Y is None else Y) if second else None
     value, upstream = (xp.astype(array, xp.float64) for array in (value, upstream))
     if elementwise:
         value, upstream = (xp.reshape(array, (-1,)) for array in (value, upstream))
-        parts = [
-            _pull_rowwise(
-                formula,
-                evaluator,
-                left[rows, :],
-                None if right is None else right[rows, :],
-                value[rows],
-                upstream[rows],
-            )
-            for rows in runs(n, MAX_ENTRIES // 8)
-        ]
-        of_x, of_y = (xp.concat(part) for part in zip(*parts, strict=True))
+        of_x, of_y = pull_rowwise(formula, evaluator, left, right, value, upstream)
     else:
-        value, upstream = (xp.reshape(array, (*left.shape[:-1], m)) for array in (value, upstream))
-        of_x, of_y = xp.zeros_like(left), xp.zeros_like(other)
-        batched = left.ndim > 2
-        for part in runs(left.shape[0], MAX_ENTRIES // 4 // max(1, n * m if batched else m)):
-            of_x[part, ...], more = _pull_block(
-                formula,
-                evaluator,
-                left[part, ...],
-                other[part, ...] if batched else other,
-                value[part, ...],
-                upstream[part, ...],
-                second=second,
-            )
-            if more is not None and batched:
-                of_y[part, ...] = more
-            elif more is not None:
-                of_y += more
-    of_x = xp.astype(_summed_to(of_x, X.shape), X.dtype)
-    return of_x, xp.astype(_summed_to(of_y, X.shape if Y is None else Y.shape), X.dtype) if second else None
+        value, upstream = (xp.reshape(array, (-1, *shape[-2:])) for array in (value, upstream))
+        if Y is None:
+            upstream = (upstream + xp.matrix_transpose(upstream)) / 2
+        of_x, of_y = _pull_gram(formula, evaluator, left, right, value, upstream, second=second)
+        of_y = of_x if Y is None else of_y
+    leading = shape if elementwise else shape[:-2]
+    of_x = xp.astype(_summed_to(of_x, X.shape, leading), X.dtype)
+    return of_x, xp.astype(_summed_to(of_y, (X if Y is None else Y).shape, leading), X.dtype) if second else None
 
 
-def _single(X: Array, Y: Array | None) -> bool:
-    """Return whether every Gram matrix has one entry, so that points are paired row by row."""
-    return X.ndim > 2 and X.shape[-2] == 1 and (Y is None or Y.shape[-2] == 1)
-
-
-def _without_axis(X: Array, Y: Array | None) -> tuple[Array, Array | None]:
-    return X[..., 0, :], None if Y is None else Y[..., 0, :]
-
-
-def _common(X: Array, Y: Array | None, *, elementwise: bool) -> tuple[Array, Array | None, tuple[int, ...]]:
-    """Bring both points to float64 and at most one batch axis; return them with the shape of the result.
-
-    A batch that pairs many points with one and the same set Y is one larger set of points.
-    """
+def _paired(X: Array, Y: Array | None) -> tuple[Array, Array | None, tuple[int, ...]]:
+    """Bring points that are paired row by row to float64 and (n, d); return them with the shape of the result."""
     xp = array_namespace(X)
-    X = xp.astype(X, xp.float64)
-    d = X.shape[-1]
-    if Y is None:
-        if elementwise:
-            return xp.reshape(X, (-1, d)), None, X.shape[:-1]
-        shape = (*X.shape[:-1], X.shape[-2])
-        return (X, None, shape) if X.ndim == 2 else (xp.reshape(X, (-1, *X.shape[-2:])), None, shape)
-    Y = xp.astype(Y, xp.float64)
-    if elementwise:
-        X, Y = xp.broadcast_arrays(X, Y)
-        return xp.reshape(X, (-1, d)), xp.reshape(Y, (-1, d)), X.shape[:-1]
-    if Y.ndim > 2 and math.prod(Y.shape[:-2]) > 0:
-        stacked = xp.reshape(Y, (-1, *Y.shape[-2:]))
-        if bool(xp.all(stacked == stacked[:1, ...])):
-            shape = (*np.broadcast_shapes(X.shape[:-2], Y.shape[:-2]), X.shape[-2], Y.shape[-2])
-            X = xp.broadcast_to(X, (*shape[:-2], *X.shape[-2:]))
-            return xp.reshape(X, (-1, d)), stacked[0, ...], shape
-    if Y.ndim == 2:
-        return xp.reshape(X, (-1, d)), Y, (*X.shape[:-1], Y.shape[-2])
-    batch = np.broadcast_shapes(X.shape[:-2], Y.shape[:-2])
-    left, right = (xp.reshape(xp.broadcast_to(Z, (*batch, *Z.shape[-2:])), (-1, *Z.shape[-2:])) for Z in (X, Y))
-    return left, right, (*batch, X.shape[-2], Y.shape[-2])
+    X, Y = (X, None) if Y is None else xp.broadcast_arrays(X, Y)
+    left, right = (None if Z is None else xp.reshape(xp.astype(Z, xp.float64), (-1, Z.shape[-1])) for Z in (X, Y))
+    return left, right, X.shape[:-1]
 
 
-def _summed_to(gradient: Array, shape: tuple[int, ...]) -> Array:
-    """Sum a gradient over copies of points that were made by broadcasting."""
+def _batched(X: Array, Y: Array | None) -> tuple[Array, Array | None, tuple[int, ...]]:
+    """Bring points to float64, with one batch axis where they had any; return them with the shape of the result."""
+    xp = array_namespace(X)
+    batch = np.broadcast_shapes(*(Z.shape[:-2] for Z in (X, Y) if Z is not None))
+
+    def brought(Z: Array) -> Array:
+        Z = xp.astype(Z, xp.float64)
+        size = Z.shape[-2:]
+        return Z if Z.ndim == 2 else xp.reshape(xp.broadcast_to(Z, (*batch, *size)), (math.prod(batch), *size))
+
+    left, right = brought(X), None if Y is None else brought(Y)
+    return left, right, (*batch, X.shape[-2], (X if Y is None else Y).shape[-2])
+
+
+def _summed_to(gradient: Array, shape: tuple[int, ...], leading: tuple[int, ...]) -> Array:
+    """Sum a gradient of leading axes over copies of points that were made by broadcasting from a shape."""
     xp = array_namespace(gradient)
-    copies = math.prod(gradient.shape) // max(1, math.prod(shape))
-    if copies > 1 and math.prod(shape):
-        gradient = xp.sum(xp.reshape(gradient, (copies, -1)), axis=0)
-    return xp.reshape(gradient, shape)
+    whole = (*leading, *shape[-(gradient.ndim - 1) :])
+    padded = (*(1 for _ in range(len(whole) - len(shape))), *shape)
+    copied = tuple(axis for axis, sizes in enumerate(zip(whole, padded, strict=True)) if sizes[0] != sizes[1])
+    gradient = xp.reshape(gradient, whole)
+    return xp.reshape(xp.sum(gradient, axis=copied) if copied else gradient, shape)
 
 
-def _sides(base: FreeKernel, P: Prepared, Q: Prepared, *, elementwise: bool) -> tuple[Side, Side]:
-    """Return both arguments as a formula sees them, shaped so that they combine per pair."""
-
-    def of(R: Prepared) -> Side:
-        return Side(R.diagonal, R.half_log_scale, base.log_damping(R.points), R.vanishing)
-
-    pairs = [per_pair(a, b, elementwise=elementwise) for a, b in zip(of(P), of(Q), strict=True)]
-    return Side(*(a for a, _ in pairs)), Side(*(b for _, b in pairs))
-
-
-def _block(formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array | None) -> Array:
-    form, P, Q = evaluator.prepare(X, Y)
-    value = formula.value(form.between(P, Q), *_sides(evaluator.base, P, Q, elementwise=False))
-    return _between_equal(formula, value, P, Q)
-
-
-def _between_equal(formula: Formula, value: Array, P: Prepared, Q: Prepared) -> Array:
-    """Set entries between points equal by value, where only that decides or Y is X; see `Formula.of_equal_points`."""
-    if formula.of_equal_points is None:
-        return value
-    xp = array_namespace(value)
-    if P is Q:
-        same = xp.eye(value.shape[-1], dtype=xp.bool, device=value.device)
-        if not bool(xp.any(P.vanishing)):
-            return xp.where(same, xp.full_like(value, formula.of_equal_points), value)
-    elif not bool(xp.any(P.vanishing) & xp.any(Q.vanishing)):
-        return value
-    equal = equal_points(P.points, Q.points, elementwise=False)
-    return xp.where(equal, xp.full_like(value, formula.of_equal_points), value)
-
-
-def _rowwise(formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array | None) -> Array:
+def _gram(formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array | None, b: int) -> Array:
+    """Return a formula between points of each of b batches, (b, n, m); points (n, d) are in all of them."""
     xp = array_namespace(X)
-    if formula.of_equal_points is not None and (Y is None or bool(xp.all(X == Y))):
-        return xp.full_like(X[..., 0], formula.of_equal_points)
-    form, P, Q = evaluator.prepare(X, Y)
-    between = P.diagonal if Y is None else form.rowwise(P, Q)
-    value = formula.value(between, *_sides(evaluator.base, P, Q, elementwise=True))
-    if formula.of_equal_points is None:
-        return value
-    equal = equal_points(P.points, Q.points, elementwise=True)
-    return xp.where(equal, xp.full_like(value, formula.of_equal_points), value)
+    x = Batches.of(X)
+    y = x if Y is None else Batches.of(Y)
+    k, j = x.own.shape[1], y.own.shape[1]
+    of_own, of_common = [], []
+    if k and j:
+        of_own.append(stacked(formula, evaluator, x.own, None if Y is None else y.own))
+    if k and len(y.common):
+        of_own.append(xp.reshape(matrix(formula, evaluator, x.flat, y.common), (b, k, -1)))
+    if j and len(x.common):
+        across = of_own[-1] if Y is None else xp.reshape(matrix(formula, evaluator, y.flat, x.common), (b, j, -1))
+        of_common.append(xp.matrix_transpose(across))
+    if len(x.common) and len(y.common):
+        shared = _kept(matrix, formula, evaluator, x.common, None if Y is None else y.common, b=b)[None, ...]
+        of_common.append(shared if b == 1 else xp.tile(shared, (b, 1, 1)))
+    found = _joined([_joined(parts, axis=2) for parts in (of_own, of_common) if parts], axis=1)
+    return y.restore(x.restore(found, axis=1), axis=2)
 
 
-def _pull_block(
-    formula: Formula,
-    evaluator: CertifiedEvaluator,
-    X: Array,
-    Y: Array,
-    value: Array,
-    upstream: Array,
-    *,
-    second: bool,
-) -> tuple[Array, Array | None]:
-    form, P, Q = evaluator.prepare(X, Y)
-    found = formula.derivatives(upstream, value, *_sides(evaluator.base, P, Q, elementwise=False))
-    of_x, of_y = form.pull_between(P, Q, found.between, second=second)
-    of_x = of_x + _pull_side(evaluator.base, form, P, found.x.summed(-1))
-    return of_x, None if of_y is None else of_y + _pull_side(evaluator.base, form, Q, found.y.summed(-2))
-
-
-def _pull_rowwise(
+def _pull_gram(
     formula: Formula,
     evaluator: CertifiedEvaluator,
     X: Array,
     Y: Array | None,
     value: Array,
     upstream: Array,
+    *,
+    second: bool,
 ) -> tuple[Array, Array]:
-    if formula.of_equal_points is not None and (Y is None or bool(array_namespace(X).all(X == Y))):
-        return 0 * X, 0 * X  # an extreme value of both formulas that have one
-    form, P, Q = evaluator.prepare(X, Y)
-    found = formula.derivatives(upstream, value, *_sides(evaluator.base, P, Q, elementwise=True))
-    if Y is None:
-        half = form.pull_diagonal(P, found.between) / 2
-        of_x, of_y = half, half
-    else:
-        of_x, of_y = form.pull_rowwise(P, Q, found.between)
-    of_x = of_x + _pull_side(evaluator.base, form, P, found.x)
-    return of_x, of_y + _pull_side(evaluator.base, form, Q, found.y)
+    """Pull a gradient (b, n, m) back to X and Y in each batch, (b, n, d) and (b, m, d), or only the first.
+
+    Where Y is None, the gradient is symmetric, and the first argument's alone is returned.
+    """
+    xp = array_namespace(X)
+    x = Batches.of(X)
+    y = x if Y is None else Batches.of(Y)
+    k, j = x.own.shape[1], y.own.shape[1]
+    value, upstream = (y.sort(x.sort(array, axis=1), axis=2) for array in (value, upstream))
+    b, n, m = value.shape
+    of_x = xp.zeros((b, n, X.shape[-1]), dtype=X.dtype, device=X.device)
+    of_y = of_x if Y is None else xp.zeros((b, m, X.shape[-1]), dtype=X.dtype, device=X.device)
+    second_too = second and Y is not None
+    if k and j:
+        corner = value[:, :k, :j], upstream[:, :k, :j]
+        own, others = pull_stacked(formula, evaluator, x.own, None if Y is None else y.own, *corner, second=second_too)
+        of_x[:, :k, :] += own
+        if second_too:
+            of_y[:, :j, :] += others
+    if k and j < m:
+        corner = value[:, :k, j:], upstream[:, :k, j:]
+        own, copies = _pull_across(formula, evaluator, x.own, y.common, *corner, second=second or Y is None)
+        of_x[:, :k, :] += own
+        if copies is not None:
+            of_y[:, j:, :] += copies
+    if k < n and j and Y is not None:
+        corner = xp.matrix_transpose(value[:, k:, :j]), xp.matrix_transpose(upstream[:, k:, :j])
+        own, copies = _pull_across(formula, evaluator, y.own, x.common, *corner, second=True)
+        of_x[:, k:, :] += copies
+        of_y[:, :j, :] += own
+    if k < n and j < m:
+        corner = value[:, k:, j:], upstream[:, k:, j:]
+        firsts, seconds = _pull_common(formula, evaluator, x.common, y.common, *corner, second=second_too)
+        of_x[:, k:, :] += firsts
+        if second_too:
+            of_y[:, j:, :] += seconds
+    return x.restore(of_x, axis=1), y.restore(of_y, axis=1)
 
 
-def _pull_shared(
+def _pull_across(
+    formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array, value: Array, upstream: Array, *, second: bool
+) -> tuple[Array, Array | None]:
+    """Pull back to points of each batch X (b, n, d), and to every copy of Y (m, d), which all have in common."""
+    xp = array_namespace(X)
+    b, n, m = value.shape
+    d = X.shape[-1]
+    if not second:
+        rows = (xp.reshape(array, (b * n, -1)) for array in (value, upstream))
+        of_x, _ = pull_matrix(formula, evaluator, xp.reshape(X, (-1, d)), Y, *rows, second=False)
+        return xp.reshape(of_x, X.shape), None
+    of_x, of_y = [], []
+    for batch in runs(b, MAX_ENTRIES // 4 // (n * m * d)):
+        points, known = xp.reshape(X[batch, ...], (-1, d)), xp.reshape(value[batch, ...], (-1, m))
+        found = entry_gradients(formula, evaluator, points, Y, known)
+        slopes = (xp.reshape(part, (-1, n, m, d)) for part in found)
+        to_x, to_y = (upstream[batch, ..., None] * slope for slope in slopes)
+        of_x.append(xp.sum(to_x, axis=2))
+        of_y.append(xp.sum(to_y, axis=1))
+    return xp.concat(of_x), xp.concat(of_y)
+
+
+def _pull_common(
+    formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array, value: Array, upstream: Array, *, second: bool
+) -> tuple[Array, Array | None]:
+    """Pull back to every copy of X (n, d) and Y (m, d), which all batches have in common, or only those of X."""
+    xp = array_namespace(X)
+    b, n, m = value.shape
+    if b == 1:
+        of_x, of_y = pull_matrix(formula, evaluator, X, Y, value[0, ...], upstream[0, ...], second=second)
+        return of_x[None, ...], None if of_y is None else of_y[None, ...]
+    of_x, of_y = [], []
+    for rows in runs(n, MAX_ENTRIES // 4 // (m * X.shape[-1])):
+        gradients = _kept(entry_gradients, formula, evaluator, X[rows, :], Y, b=b, value=value[0, rows, :])
+        by_row = xp.matmul(xp.permute_dims(upstream[:, rows, :], (1, 0, 2)), gradients.of_x)
+        of_x.append(xp.permute_dims(by_row, (1, 0, 2)))
+        if second:
+            to_y = xp.permute_dims(gradients.of_y, (1, 0, 2))
+            by_column = xp.matmul(xp.permute_dims(upstream[:, rows, :], (2, 0, 1)), to_y)
+            of_y.append(xp.permute_dims(by_column, (1, 0, 2)))
+    return _joined(of_x, axis=1), sum(of_y) if second else None
+
+
+def _kept(
+    compute: Callable[..., T],
     formula: Formula,
     evaluator: CertifiedEvaluator,
     X: Array,
-    Y: Array,
-    value: Array,
-    upstream: Array,
-    shape: tuple[int, ...],
-) -> tuple[Array, Array]:
-    """Pull back to a batch of X (..., n, d) and every copy of the one Y (n', d) it was paired with, of `shape`."""
-    xp = array_namespace(X)
-    n, d = X.shape[-2:]
-    m = Y.shape[0]
-    left = xp.astype(xp.reshape(xp.broadcast_to(X, (*value.shape[:-2], n, d)), (-1, n, d)), xp.float64)
-    value, upstream = (xp.astype(xp.reshape(array, (-1, n, m)), xp.float64) for array in (value, upstream))
-    of_x, of_y = xp.zeros_like(left), xp.zeros((left.shape[0], m, d), dtype=xp.float64, device=left.device)
-    for batch in runs(left.shape[0], MAX_ENTRIES // 4 // max(1, n * m * d)):
-        flat = xp.reshape(left[batch, ...], (-1, d))
-        form, P, Q = evaluator.prepare(flat, Y)
-        pulled, known = (xp.reshape(array[batch, ...], (-1, m)) for array in (upstream, value))
-        found = formula.derivatives(pulled, known, *_sides(evaluator.base, P, Q, elementwise=False))
-        slopes = found.between[..., None] * form.entry_gradients(P, Q)
-        of_x[batch, ...] = xp.reshape(xp.sum(slopes * Y, axis=1), (-1, n, d))
-        of_y[batch, ...] = xp.sum(xp.reshape(slopes * flat[:, None, :], (-1, n, m, d)), axis=1)
-        of_x[batch, ...] += xp.reshape(_pull_side(evaluator.base, form, P, found.x.summed(-1)), (-1, n, d))
-        # Both ways back are linear, so that one gradient serves every copy.
-        ones = xp.ones_like(Q.diagonal)
-        for part, of_one in zip(found.y, (SideGradient(diagonal=ones), SideGradient(log_damping=ones)), strict=True):
-            if part is not None:
-                per_copy = xp.sum(xp.reshape(part, (-1, n, m)), axis=1)
-                of_y[batch, ...] += per_copy[..., None] * _pull_side(evaluator.base, form, Q, of_one)
-    return xp.astype(_summed_to(of_x, X.shape), X.dtype), xp.astype(_summed_to(of_y, shape), X.dtype)
+    Y: Array | None,
+    *,
+    b: int,
+    **known: Array,
+) -> T:
+    """Return a result for points that b batches have in common, which the next batches of a search have too."""
+    if b == 1 or X.shape[0] * (X if Y is None else Y).shape[0] * X.shape[1] > KEPT_ENTRIES:
+        return compute(formula, evaluator, X, Y, **known)
+    points = (X,) if Y is None else (X, Y)
+    return evaluator.kept(
+        (compute, type(formula)),
+        points,
+        lambda *copies: compute(formula, evaluator, copies[0], copies[1] if Y is not None else None, **known),
+    )
 
 
-def _pull_side(base: FreeKernel, form: SumForm, P: Prepared, gradient: SideGradient) -> Array:
-    """Pull a gradient with respect to diagonal and damping, each (..., n), back to the points."""
-    of_points = 0 * P.points
-    if gradient.diagonal is not None:
-        of_points = of_points + form.pull_diagonal(P, gradient.diagonal)
-    if gradient.log_damping is not None and base.damping_rate:
-        of_points = of_points - 2 * base.damping_rate * gradient.log_damping[..., None] * base.weighted(P.points)
-    return of_points
+def _joined(parts: list[Array], axis: int) -> Array:
+    return parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts, axis=axis)

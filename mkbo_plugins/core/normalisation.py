@@ -6,7 +6,8 @@ from functools import reduce
 from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
-from mkbo_plugins.core.gram import Derivatives, Side, SideGradient, evaluate
+from mkbo_plugins.core.formula import Derivatives, Side, SideGradient
+from mkbo_plugins.core.gram import evaluate
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points
 from mkbo_plugins.core.prepared import VANISHING
 from mkbo_plugins.core.reweighting import ReweightedKernel, undamped

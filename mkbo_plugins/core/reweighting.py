@@ -18,7 +18,8 @@ from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluator import CertifiedEvaluator, Choice
-from mkbo_plugins.core.gram import Derivatives, Side, SideGradient, evaluate
+from mkbo_plugins.core.formula import Derivatives, Side, SideGradient
+from mkbo_plugins.core.gram import evaluate
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.errors import KernelError

@@ -7,7 +7,8 @@ from typing import Literal
 from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
-from mkbo_plugins.core.gram import Derivatives, Side, SideGradient, evaluate
+from mkbo_plugins.core.formula import Derivatives, Side, SideGradient
+from mkbo_plugins.core.gram import evaluate
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points, positive
 from mkbo_plugins.core.reweighting import ReweightedKernel, undamped
 from mkbo_plugins.errors import KernelError

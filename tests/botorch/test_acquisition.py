@@ -17,6 +17,7 @@ from botorch.acquisition.max_value_entropy_search import qLowerBoundMaxValueEntr
 from botorch.acquisition.predictive_entropy_search import qPredictiveEntropySearch
 from botorch.acquisition.utils import get_optimal_samples
 from botorch.optim import optimize_acqf
+from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_kernel_feature_paths, draw_matheron_paths, get_matheron_path_model
 from botorch.utils.transforms import unnormalize
 
@@ -130,6 +131,21 @@ def test_gradients_are_those_of_the_values(acquisition_of, name, bounds):
     assert torch.autograd.gradcheck(
         lambda u: acquisition(unnormalize(u, bounds)), (unit.requires_grad_(),), rtol=1e-3, atol=1e-5
     )
+
+
+def test_noisy_expected_improvement_of_a_batch_is_that_of_each_candidate(model, data, small_cov, bounds):
+    """Observed and pending points are the same in every batch, and evaluated once."""
+    sampler = SobolQMCNormalSampler(torch.Size([16]), seed=0)
+    pending = torch.tensor(small_cov.space.sobol(2, seed=5))
+    acquisition = qLogNoisyExpectedImprovement(model, data[0], sampler=sampler, X_pending=pending)
+    x = unnormalize(torch.rand(3, 1, 4, generator=torch.Generator().manual_seed(2), dtype=torch.double), bounds)
+    x.requires_grad_()
+    values = acquisition(x)
+    alone = torch.cat([acquisition(point[None]) for point in x])
+    assert torch.allclose(values, alone, rtol=1e-9, atol=1e-9)
+    slopes = (torch.autograd.grad(found.sum(), x)[0] for found in (values, alone))
+    ours, theirs = (slope * (bounds[1] - bounds[0]) for slope in slopes)
+    assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-8 * theirs.abs().max().item())
 
 
 def test_entropy_searches_condition_on_optima_in_raw_units(model, data, optima):

@@ -234,6 +234,54 @@ def test_inputs_that_need_a_gradient_get_it_where_they_equal_training_inputs(for
         assert torch.allclose(direct, torch.autograd.grad((weights * value).sum(), alone)[0], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_inputs_cut_out_of_one_tensor_twice_are_evaluated_as_one(form, monkeypatch):
+    kernel, train = make_kernel(form), make_points(7)
+    test = torch.stack([make_points(2, seed=k) for k in range(1, 4)]).requires_grad_()
+    both = torch.cat([train.expand(3, 7, -1), test], dim=-2)
+    first, second = both[..., 7:, :], both[..., 7:, :]
+    weights = torch.rand(3, 2, 2, dtype=torch.double)
+    leaves = [test.detach().clone().requires_grad_() for _ in range(2)]
+    expected = kernel(*leaves).to_dense()
+    slopes = torch.autograd.grad((weights * expected).sum(), leaves)
+
+    seen, evaluate = [], FixedCovariance.part
+    monkeypatch.setattr(
+        FixedCovariance,
+        "part",
+        lambda self, name, X, Y=None, **kwargs: seen.append(Y) or evaluate(self, name, X, Y, **kwargs),
+    )
+    value = kernel(first, second).to_dense()
+    assert torch.allclose(value, expected, rtol=1e-12, atol=1e-14)
+    assert torch.allclose(torch.autograd.grad((weights * value).sum(), test)[0], sum(slopes), rtol=1e-9, atol=1e-12)
+    assert seen == [None] * len(kernel.form.parts)
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_equal_inputs_from_different_places_of_one_tensor_keep_their_gradients(form):
+    kernel, points = make_kernel(form), make_points(3)
+    both = torch.cat([points, points]).requires_grad_()
+    leaves = [points.clone().requires_grad_() for _ in range(2)]
+    weights = torch.rand(3, 3, dtype=torch.double)
+    value = kernel(both[:3], both[3:]).to_dense()
+    expected = torch.autograd.grad((weights * kernel(*leaves).to_dense()).sum(), leaves)
+    assert torch.allclose(torch.autograd.grad((weights * value).sum(), both)[0], torch.cat(expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_points_in_every_batch_that_each_need_a_gradient(form):
+    kernel, batch = make_kernel(form), make_points(3).repeat(2, 1, 1)
+    batch[1, 0] += 0.3
+    batch[0, 0] = batch[0, 1]
+    weights = torch.rand(2, 3, 3, dtype=torch.double)
+    joint = batch.clone().requires_grad_()
+    slope = torch.autograd.grad((weights * kernel(joint, joint).to_dense()).sum(), joint)[0]
+    for b in range(2):
+        alone = batch[b].clone().requires_grad_()
+        expected = torch.autograd.grad((weights[b] * kernel(alone, alone).to_dense()).sum(), alone)[0]
+        assert torch.allclose(slope[b], expected, rtol=1e-9, atol=1e-12)
+
+
 def test_priors_survive_copies_and_set_the_scales():
     kernel = pickle.loads(pickle.dumps(make_kernel()))
     priors = {name: (prior, read, write) for name, _, prior, read, write in kernel.named_priors()}
