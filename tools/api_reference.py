@@ -19,6 +19,7 @@ OTHERS = {
     "mkbo_plugins.inspection": ("inspect_table", "Finding"),
     "mkbo_plugins.validation": ("held_out", "HeldOut"),
     "mkbo_plugins.core": ("*",),
+    "mkbo_plugins.core.confidence": ("gp_ucb_beta",),
     "mkbo_plugins.errors": ("*",),
 }
 """Modules described behind `MODULES`, with the names to describe; a star stands for all public ones."""

@@ -12,7 +12,8 @@ from mkbo_plugins.files import write_atomically
 
 SMOKE_SEEDS, CLAIM_SEEDS, TUNING_SEEDS = 2, 40, 16
 SMOKE_PROBLEMS = ("rotation", "branin", "hartmann3_negated")
-SMOKE_TRIALS = 15
+TRIALS, SMOKE_TRIALS = 30, 15
+PAPER_SEEDS = 10
 
 
 def benchmark(
@@ -20,20 +21,37 @@ def benchmark(
     data: Annotated[Path | None, typer.Option(help="Folder with the real tables; none leaves them out.")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="A few problems, seeds and trials: minutes.")] = False,
     claim: Annotated[bool, typer.Option("--claim", help="Fresh members, pairs and seeds, 40 of them: hours.")] = False,
-    seeds: Annotated[int | None, typer.Option(help="Paired seeds instead of the usual number.")] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Analogues of the paper's three experiments: minutes.")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Paired seeds instead of the usual number.")] = None,
     problem: Annotated[list[str] | None, typer.Option(help="Only this problem; repeat for several.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="Only this model; repeat for several.")] = None,
-    trainer: Annotated[str, typer.Option(help="Trainer of the covariances, svm or gp.")] = "gp",
-    acquisition: Annotated[str, typer.Option(help="Expected improvement, ei, or GP-UCB, ucb.")] = "ei",
+    trainer: Annotated[
+        str | None,
+        typer.Option(help="Trainer of the covariances: gp, svm, or svm_iso (one length scale, as in the paper)."),
+    ] = None,
+    acquisition: Annotated[str | None, typer.Option(help="Expected improvement, ei (usual), or GP-UCB, ucb.")] = None,
     jobs: Annotated[int, typer.Option(help="Parallel processes; -1 for all cores.")] = -1,
 ) -> None:
     """Compare pre-trained covariances with their peers on synthetic families and pairs of real tables.
 
     Example: mkbo benchmark --smoke --out bench
+
+    With --paper, the three experiments of Shilton et al., arXiv 1802.05370: a rotated function, two devices, and alloys
+    with a utility of their phases. The paper's data are private, so public ones stand for them; without --data, only
+    the first is run.
     """
     console = Console()
     try:
-        _benchmark(console, out, data, smoke, claim, seeds, problem, model, trainer, acquisition, jobs)
+        if paper:
+            choices = {"--smoke": smoke, "--claim": claim, "--problem": problem, "--model": model}
+            _check_alone(choices | {"--acquisition": acquisition})
+            _paper(console, out, data, PAPER_SEEDS if seeds is None else seeds, trainer or "svm_iso", jobs)
+        else:
+            _benchmark(
+                console, out, data, smoke, claim, seeds, problem, model, trainer or "gp", acquisition or "ei", jobs
+            )
     except MkboError as error:
         console.print(f"Error: {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
@@ -56,6 +74,7 @@ def _benchmark(
     jobs: int,
 ) -> None:
     from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS
+    from mkbo_plugins.experiments.benchmark.lookup import TRAINERS
     from mkbo_plugins.experiments.benchmark.metrics import compare
     from mkbo_plugins.experiments.benchmark.models import MODELS
     from mkbo_plugins.experiments.benchmark.report import write_report
@@ -70,9 +89,9 @@ def _benchmark(
     if "stock" not in models:
         models = ("stock", *models)
     count = seeds or (SMOKE_SEEDS if smoke else CLAIM_SEEDS if claim else TUNING_SEEDS)
-    for option, value, choices in (("--trainer", trainer, ("svm", "gp")), ("--acquisition", acquisition, ACQUISITIONS)):
+    for option, value, choices in (("--trainer", trainer, TRAINERS), ("--acquisition", acquisition, ACQUISITIONS)):
         _chosen(option, [value], tuple(choices), ())
-    plan = Plan(problems, models, count, SMOKE_TRIALS if smoke else 30, claim, trainer, acquisition)
+    plan = Plan(problems, models, count, SMOKE_TRIALS if smoke else TRIALS, claim, trainer, acquisition)
     make_folder(out)
     console.print(
         f"{len(problems)} problems, {len(models)} models, {count} seeds: {len(problems) * len(models) * count} "
@@ -90,6 +109,38 @@ def _benchmark(
     )
     console.print(Markdown(write_report(compare(runs), regret, out, heading)))
     console.print(f"Tables and plots are in {out.resolve()}", highlight=False, soft_wrap=True)
+
+
+def _check_alone(choices: dict[str, object]) -> None:
+    given = [option for option, value in choices.items() if value]
+    if given:
+        raise MkboError(f"--paper says what is run, so {given} cannot be chosen; leave them out")
+
+
+def _paper(console: Console, out: Path, data: Path | None, seeds: int, trainer: str, jobs: int) -> None:
+    from mkbo_plugins.experiments.benchmark.lookup import TRAINERS
+    from mkbo_plugins.experiments.benchmark.paper import EXPERIMENTS, ROTATION, run_paper
+    from mkbo_plugins.experiments.benchmark.paper_report import write_paper
+    from mkbo_plugins.experiments.benchmark.phases import regress_phases
+    from mkbo_plugins.experiments.store import make_folder
+
+    _chosen("--trainer", [trainer], tuple(TRAINERS), ())
+    make_folder(out)
+    phases = None if data is None else regress_phases(data)
+    left_out = (
+        ""
+        if data is not None
+        else (
+            f" Only {ROTATION} was run; the others, {[name for name in EXPERIMENTS if name != ROTATION]}, need tables: "
+            "--data names their folder."
+        )
+    )
+    results = run_paper(out, data, seeds=seeds, trials=TRIALS, n_jobs=jobs, trainer=trainer)
+    heading = (
+        f"{seeds} paired seeds, {TRIALS} trials after 3 random starting points; table trained by {trainer}.{left_out}"
+    )
+    console.print(Markdown(write_paper(results, phases, out, heading)))
+    console.print(f"Tables and figures are in {out.resolve()}", highlight=False, soft_wrap=True)
 
 
 def _chosen(option: str, given: list[str] | None, known: tuple[str, ...], usual: tuple[str, ...]) -> tuple[str, ...]:

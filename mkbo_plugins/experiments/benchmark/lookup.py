@@ -1,10 +1,13 @@
 """Exact Gaussian processes over a pool, their fixed parts being computed once for each candidate tried."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +21,7 @@ from mkbo_plugins.core.posterior_fit import PosteriorDensity
 from mkbo_plugins.errors import MkboWarning
 from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.files import write_atomically
+from mkbo_plugins.parameters import Frame
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.training import pretrain
 
@@ -184,16 +188,23 @@ class Fit:
         return log_marginal(self.density, self.theta)
 
 
-def train(problem: Problem, trainer: str) -> PretrainedCovariance:
-    """Pre-train on a problem's table."""
+TRAINERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"gp": {"trainer": "gp"}, "svm": {"trainer": "svm"}, "svm_iso": {"trainer": "svm", "ard": False}}
+)
+"""Settings of `pretrain` by name; ``svm_iso`` is the paper's machine, with one length scale for all parameters."""
+
+
+def train(problem: Problem, trainer: str, frame: Frame = "centred") -> PretrainedCovariance:
+    """Pre-train on a problem's table with one of `TRAINERS`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MkboWarning)
         return pretrain(
             (problem.source_points, problem.source_y),
             "known",
             problem.space,
+            frame=frame,
             task=problem.task,
-            trainer="gp" if trainer == "gp" else "svm",
             n_jobs=1,
             progress=False,
+            **TRAINERS[trainer],
         )

@@ -102,6 +102,7 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         "product": partial(single, "product"),
         "transfer": partial(single, "transfer"),
         "normalised": partial(single, "normalised"),
+        "two_layer": partial(single, "two_layer"),
         "average": Average((STOCK, MOMENT, PRODUCT, TRANSFER), leave_one_out),
         "average_marginal": Average((STOCK, MOMENT, PRODUCT, TRANSFER), log_marginal),
         "average_directed": Average((STOCK, MOMENT, DIRECTED, PRODUCT, TRANSFER), leave_one_out),

@@ -54,7 +54,7 @@ def markdown(comparison: pd.DataFrame, heading: str) -> str:
     rows = [
         [str(model), *(f"{v:.3f}" for v in values)] for model, values in zip(table.index, table.values, strict=True)
     ]
-    means = _lines(["model", *table.columns], rows)
+    means = markdown_table(["model", *table.columns], rows)
     return (
         f"# Benchmark\n\n{heading}\n\n## Mean over problems\n\n{means}\n\n"
         "## Area under normalised regret minus that of the stock model\n\n"
@@ -69,10 +69,11 @@ def _table(comparison: pd.DataFrame, cell: Callable[[pd.Series], str]) -> str:
     for problem, group in comparison.groupby("problem", sort=False):
         by_model = group.set_index("model")
         rows.append([str(problem), f"{float(by_model['area']['stock']):.3f}", *(cell(by_model.loc[m]) for m in models)])
-    return _lines(["problem", "area of stock", *models], rows)
+    return markdown_table(["problem", "area of stock", *models], rows)
 
 
-def _lines(header: list[str], rows: list[list[str]]) -> str:
+def markdown_table(header: list[str], rows: list[list[str]]) -> str:
+    """Return a table of texts in Markdown."""
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [header, ["---"] * len(header), *rows])
 
 

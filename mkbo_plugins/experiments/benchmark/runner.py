@@ -1,8 +1,9 @@
 """All campaigns of a benchmark, finished ones being kept on disk."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
 from mkbo_plugins.experiments.benchmark.tables import FRESH, TUNING, real_problem
 from mkbo_plugins.experiments.store import RunStore, make_folder
+from mkbo_plugins.parameters import Frame
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.progress import progress_bar
 
@@ -45,6 +47,8 @@ class Plan:
         Trainer of the covariances.
     acquisition
         ``"ei"``, expected improvement, or ``"ucb"``, GP-UCB with its published schedule.
+    frame
+        Frame of the covariances.
     """
 
     problems: tuple[str, ...]
@@ -54,6 +58,7 @@ class Plan:
     claim: bool = False
     trainer: str = "gp"
     acquisition: str = "ei"
+    frame: Frame = "centred"
 
     def member(self, problem: str, seed: int) -> int:
         """Return which member of a family a seed meets."""
@@ -63,6 +68,11 @@ class Plan:
     def seed(self, seed: int) -> int:
         """Return the seed itself, or one kept for claims."""
         return seed + (CLAIM_SEEDS if self.claim else 0)
+
+
+def training_name(trainer: str, frame: Frame) -> str:
+    """Return trainer and frame as the names of stored results have them, the usual frame going without saying."""
+    return trainer if frame == "centred" else f"{trainer}_{frame}"
 
 
 def problem_names(data: Path | None, *, claim: bool) -> tuple[str, ...]:
@@ -81,24 +91,31 @@ def make_problem(name: str, member: int, data: Path | None) -> Problem:
 
 
 @lru_cache(maxsize=2)
-def load(name: str, member: int, trainer: str, data: Path | None, folder: Path) -> Lookup:
+def load(name: str, member: int, trainer: str, frame: Frame, data: Path | None, folder: Path) -> Lookup:
     """Return a problem with the covariance pre-trained on its table, training it the first time."""
     problem = make_problem(name, member, data)
-    kept = folder / f"{problem.name}_{trainer}"
+    kept = folder / f"{problem.name}_{training_name(trainer, frame)}"
     make_folder(kept)
     path = kept / "covariance.mkbo.json"
     if not path.exists():
-        train(problem, trainer).save(path)
+        train(problem, trainer, frame).save(path)
     return Lookup(problem, PretrainedCovariance.load(path), kept)
 
 
 def _run(name: str, member: int, model: str, seed: int, plan: Plan, data: Path | None, folder: Path) -> Record:
-    lookup = load(name, member, plan.trainer, data, folder)
+    lookup = load(name, member, plan.trainer, plan.frame, data, folder)
     return run_lookup(lookup, MODELS.get(model), seed, plan.trials, ACQUISITIONS[plan.acquisition])
 
 
 def run(plan: Plan, out: Path, data: Path | None, *, n_jobs: int, show: bool = True) -> pd.DataFrame:
-    """Run what is missing and return one row per campaign with its measures.
+    """Run what is missing and return one row per campaign with its measures."""
+    return run_all([plan], out, data, n_jobs=n_jobs, show=show)[0]
+
+
+def run_all(
+    plans: Sequence[Plan], out: Path, data: Path | None, *, n_jobs: int, show: bool = True
+) -> list[pd.DataFrame]:
+    """Run what is missing and return for each plan one row per campaign with its measures.
 
     A campaign is written as a whole when it ends, so that a process killed at any moment loses at most the campaigns
     under way, and the same call goes on.
@@ -106,17 +123,23 @@ def run(plan: Plan, out: Path, data: Path | None, *, n_jobs: int, show: bool = T
     knowledge = out / "knowledge"
     make_folder(knowledge)
     store = RunStore(out / "campaigns", Record)
-    # Campaigns of one problem lie together, so that workers load each problem few times.
     jobs: dict[tuple[Hashable, ...], Callable[[], Record]] = {
         _key(plan, name, model, seed): partial(
             _run, name, plan.member(name, seed), model, plan.seed(seed), plan, data, knowledge
         )
+        for plan in plans
         for name in plan.problems
-        for seed in sorted(range(plan.seeds), key=partial(plan.member, name))
+        for seed in range(plan.seeds)
         for model in plan.models
     }
+    # Campaigns with one covariance lie together, so that workers load each few times.
+    jobs = dict(sorted(jobs.items(), key=lambda job: tuple(map(str, job[0][:3]))))
     with progress_bar("campaigns", show=show) as report:
         records = store.complete(jobs, n_jobs=n_jobs, report=report)
+    return [_measures(plan, records, data) for plan in plans]
+
+
+def _measures(plan: Plan, records: Mapping[tuple[Hashable, ...], Record], data: Path | None) -> pd.DataFrame:
     rows = []
     for name in plan.problems:
         for seed in range(plan.seeds):
@@ -128,18 +151,36 @@ def run(plan: Plan, out: Path, data: Path | None, *, n_jobs: int, show: bool = T
 
 
 def _key(plan: Plan, problem: str, model: str, seed: int) -> tuple[Hashable, ...]:
-    return problem, plan.member(problem, seed), plan.trainer, plan.acquisition, model, plan.trials, plan.seed(seed)
+    training = training_name(plan.trainer, plan.frame)
+    return problem, plan.member(problem, seed), training, plan.acquisition, model, plan.trials, plan.seed(seed)
 
 
-def curves(plan: Plan, out: Path, data: Path | None, problem: str, models: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return regret after each trial, (seeds, trials), by model, of finished campaigns."""
+def curves(
+    plan: Plan,
+    out: Path,
+    data: Path | None,
+    problem: str,
+    models: Sequence[str],
+    loss: Callable[[Problem], np.ndarray] = attrgetter("regret"),
+) -> dict[str, np.ndarray]:
+    """Return the least loss until after each trial, (seeds, trials), by model, of finished campaigns.
+
+    Parameters
+    ----------
+    plan, out, data
+        As for `run`.
+    problem, models
+        Names.
+    loss
+        Function of a problem to the loss of each candidate, (M,).
+    """
     store = RunStore(out / "campaigns", Record)
     found: dict[str, list[np.ndarray]] = {model: [] for model in models}
     for seed in range(plan.seeds):
         member = plan.member(problem, seed)
-        regret = make_problem(problem, member, data).regret
+        losses = loss(make_problem(problem, member, data))
         for model in models:
             record = store.get(_key(plan, problem, model, seed))
             if record is not None:
-                found[model].append(np.minimum.accumulate(regret[list(record.indices)])[STARTS - 1 :])
+                found[model].append(np.minimum.accumulate(losses[list(record.indices)])[STARTS - 1 :])
     return {model: np.array(values) for model, values in found.items() if values}

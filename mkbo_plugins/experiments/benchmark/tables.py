@@ -79,8 +79,8 @@ class TablePair:
 
     def problem(self, name: str, folder: Path, member: int) -> Problem:
         """Return the problem; `member` seeds which rows are taken where there are many."""
-        table = _read(folder / self.file)
-        other = table if self.pool_file is None else _read(folder / self.pool_file)
+        table = read_columns(folder / self.file)
+        other = table if self.pool_file is None else read_columns(folder / self.pool_file)
         source, pool = table[self.source(table)], other[self.pool(other)]
         source, pool = source[self.known(source).notna()], pool[self.outcome(pool).notna()]
         if len(source) > SOURCE_ROWS:
@@ -103,7 +103,8 @@ class TablePair:
 
 
 @lru_cache
-def _read(path: Path) -> pd.DataFrame:
+def read_columns(path: Path) -> pd.DataFrame:
+    """Return a table of the user's folder, read once."""
     try:
         table = pd.read_csv(path)
     except FileNotFoundError:
