@@ -23,6 +23,9 @@ from mkbo_plugins.core.verdict import Answer
 from mkbo_plugins.errors import MkboError, TableError
 from mkbo_plugins.mixture import MixtureCovariance
 
+ADDED = ("moment_scale", "link_scale")
+"""Variances of the terms that are functions of the decision function alone."""
+
 _LEAVE_ONE_OUT = {"loo_correlation": CORRELATION_COEFFICIENT, "loo_log_likelihood": LOG_LIKELIHOOD}
 
 
@@ -31,7 +34,8 @@ def diagnose(client: Client | AxClient) -> pd.DataFrame:
 
     Columns are: ``kernel``, the class of the covariance function really in use; ``form`` and ``table``, of the
     pre-trained covariance; ``output_scale``, ``moment_scale`` and ``feature_scale``, its fitted scales a, b and s in
-    units of the standardised metric; ``moment_share``, the share of the prior variance at the trials that b g g' has;
+    units of the standardised metric, ``link_scale`` and ``link_width``, c and t of forms with a link; ``moment_share``
+    and ``link_share``, the shares of the prior variance at the trials that b g g' and the link have;
     ``feature_effect``, by how much the feature distance lowers correlations between trials, 0 for the stock model and
     at most 1; ``noise``, the noise variance; ``loo_correlation`` and ``loo_log_likelihood``, how leave-one-out
     predictions at the fitted scales agree with the metric; ``table_helps``, ``log_evidence_ratio`` and ``verdict``,
@@ -95,8 +99,8 @@ def _of_kernel(model: Any) -> dict[str, Any]:
         "table": f"{' + '.join(kernel.cov.targets)}, {kernel.cov.fingerprint[:12]}",
         **{name: float(kernel.scale(name)) for name in scales},
     }
-    of_moments, total = _moment_variances(kernel, X)
-    row |= {name.replace("scale", "share"): variance / total for name, variance in of_moments.items()}
+    added, total = _added_variances(kernel, X)
+    row |= {name.replace("scale", "share"): variance / total for name, variance in added.items()}
     distances = _scales_of_tables(kernel, "feature_scale") if len(X) > 1 else []
     if distances:
         likeness = _likeness(kernel, X)
@@ -133,24 +137,26 @@ def prior_variances(model: Any) -> dict[str, float]:
     kernel, X = model.covar_module, covariance_inputs(model)
     if not isinstance(kernel, PretrainedKernel):
         return {"stock part": float(kernel(X, diag=True).mean())}
-    of_moments, total = _moment_variances(kernel, X)
-    numbers = [f" {index + 1}" if kernel.cov.tables > 1 else "" for index in range(kernel.cov.tables)]
-    tables = [f"table{number}: {target}" for number, target in zip(numbers, kernel.cov.targets, strict=True)]
+    added, total = _added_variances(kernel, X)
     rest = "stock part" if kernel.form.uses_stock else "pre-trained part"
-    found = dict(zip(tables, of_moments.values(), strict=True)) if of_moments else {}
-    return {rest: total - sum(of_moments.values()), **found}
+    found = {rest: total - sum(added.values())}
+    for name, variance in added.items():
+        index = table_of(name, kernel.cov.tables)[1]
+        table = f"table{'' if index is None else f' {index + 1}'}: {kernel.cov.targets[index or 0]}"
+        found[table] = found.get(table, 0.0) + variance
+    return found
 
 
-def _moment_variances(kernel: PretrainedKernel, X: Tensor) -> tuple[dict[str, float], float]:
-    """Return the mean prior variance that b g g' has for each table, by the name of b, and that of everything."""
+def _added_variances(kernel: PretrainedKernel, X: Tensor) -> tuple[dict[str, float], float]:
+    """Return the mean prior variance of each term that decision functions add, by its scale, and of everything."""
     total = kernel(X, diag=True).mean()
-    names = _scales_of_tables(kernel, "moment_scale")
+    names = _scales_of_tables(kernel, *ADDED)
     return {name: float(total - _with_scale(kernel, name, 1e-20)(X, diag=True).mean()) for name in names}, float(total)
 
 
-def _scales_of_tables(kernel: PretrainedKernel, plain: str) -> list[str]:
+def _scales_of_tables(kernel: PretrainedKernel, *plain: str) -> list[str]:
     """Return names of the scales of each table that the form has."""
-    return [name for name in kernel.form.hyperparameters if table_of(name, kernel.cov.tables)[0] == plain]
+    return [name for name in kernel.form.hyperparameters if table_of(name, kernel.cov.tables)[0] in plain]
 
 
 def _with_scale(kernel: PretrainedKernel, name: str, value: float) -> PretrainedKernel:
@@ -160,8 +166,8 @@ def _with_scale(kernel: PretrainedKernel, name: str, value: float) -> Pretrained
 
 
 def _likeness(kernel: PretrainedKernel, X: Tensor) -> Tensor:
-    """Return the sum of covariances between different rows without the moment part."""
-    for name in _scales_of_tables(kernel, "moment_scale"):
+    """Return the sum of covariances between different rows without what decision functions add."""
+    for name in _scales_of_tables(kernel, *ADDED):
         kernel = _with_scale(kernel, name, 1e-20)
     covariance = kernel(X).to_dense()
     return covariance.sum() - covariance.diagonal().sum()

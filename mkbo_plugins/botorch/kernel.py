@@ -101,7 +101,7 @@ class PretrainedKernel(Kernel):
         )
 
     def scale(self, name: str) -> Tensor:
-        """Return a learned scale, of the batch shape: ``output_scale``, ``moment_scale`` or ``feature_scale``."""
+        """Return a learned scale of the form, such as ``moment_scale``, of the batch shape."""
         return getattr(self, f"raw_{name}").exp()
 
     def set_scale(self, name: str, value: Tensor | float) -> None:

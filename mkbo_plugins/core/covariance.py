@@ -1,6 +1,6 @@
 """The fixed parts of a pre-trained covariance in frame coordinates: everything that no optimiser refits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -95,7 +95,7 @@ class FixedCovariance:
         name
             ``"base"``, K_2; ``"reweighted"``, K^E over its mean diagonal; ``"normalised"``, normalised K^E;
             ``"feature_distance"``, squared feature distance of K^E over its mean diagonal; ``"moment"``, the product
-            of the standardised decision function at both points.
+            of the standardised decision function at both points; ``"decision_distance"``, its squared difference.
         X, Y
             Frame coordinates, (..., n, d) and (..., n', d); None means Y is X.
         elementwise
@@ -195,22 +195,30 @@ class _Base:
         return of_x[..., 0, :], of_y[..., 0, :]
 
 
-class _Moment:
+@dataclass(frozen=True)
+class _OfDecision:
+    """A function of the standardised decision function at both points, (left, right), and its two derivatives."""
+
+    function: Callable[[Array, Array], Array]
+    derivatives: Callable[[Array, Array], tuple[Array, Array]]
+
     def value(self, fixed: FixedCovariance, X: Array, Y: Array | None, elementwise: bool) -> Array:
-        of_x = fixed.standardised_decision(X)
-        of_y = of_x if Y is None else fixed.standardised_decision(Y)
-        left, right = per_pair(of_x, of_y, elementwise=elementwise)
-        return left * right
+        return self.function(*self._sides(fixed, X, Y, elementwise))
 
     def pull(self, fixed: FixedCovariance, given: Pull) -> tuple[Array, Array | None]:
         xp = array_namespace(given.X)
         X, Y, upstream = given.X, given.X if given.Y is None else given.Y, given.upstream / fixed.decision_spread
-        of_x, of_y = fixed.standardised_decision(X), fixed.standardised_decision(Y)
-        left, right = per_pair(of_x, of_y, elementwise=given.elementwise)
-        to_x, to_y = upstream * right, upstream * left
+        slopes = self.derivatives(*self._sides(fixed, X, Y, given.elementwise))
+        to_x, to_y = (upstream * slope for slope in slopes)
         if not given.elementwise:
             to_x, to_y = xp.sum(to_x, axis=-1), xp.sum(to_y, axis=-2)
         return fixed.decision.pull(X, to_x), fixed.decision.pull(Y, to_y) if given.second else None
+
+    @staticmethod
+    def _sides(fixed: FixedCovariance, X: Array, Y: Array | None, elementwise: bool) -> tuple[Array, Array]:
+        of_x = fixed.standardised_decision(X)
+        of_y = of_x if Y is None else fixed.standardised_decision(Y)
+        return per_pair(of_x, of_y, elementwise=elementwise)
 
 
 PARTS: Mapping[str, Part] = MappingProxyType(
@@ -219,6 +227,9 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "reweighted": _OfKernel(Reweighted(), has_unit=True),
         "normalised": _OfKernel(Normalised(), has_unit=False),
         "feature_distance": _OfKernel(FeatureDistance(), has_unit=True),
-        "moment": _Moment(),
+        "moment": _OfDecision(lambda left, right: left * right, lambda left, right: (right, left)),
+        "decision_distance": _OfDecision(
+            lambda left, right: (left - right) ** 2, lambda left, right: (2 * (left - right), 2 * (right - left))
+        ),
     }
 )

@@ -38,12 +38,15 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = MappingProxyType(
         "output_scale": Hyperparameter(0.0, 1.0, lower=1e-20, upper=1e4),
         "moment_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e4),
         "feature_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e20),
+        "link_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e4),
+        "link_width": Hyperparameter(0.0, 1.0, lower=5e-3, upper=1e4),
     }
 )
-"""The learned scales: a and b of the forms, in units of the standardised target's variance, and s, in units of the mean
-diagonal of K^E. The priors are weak enough for b -> 0 and s -> infinity, where a form becomes the stock model, and the
-bounds include these limits. Variances end at 1e4, so that an optimiser's first long step cannot reach a covariance
-that is numerically singular beside the least noise."""
+"""The learned scales: a, b and c of the forms, in units of the standardised target's variance; s, in units of the mean
+diagonal of K^E; and t, in units of the variance of g over the table's rows. The priors are weak enough for b -> 0,
+c -> 0 and s -> infinity, where a form becomes the stock model, and the bounds include these limits. Variances end at
+1e4, so that an optimiser's first long step cannot reach a covariance that is numerically singular beside the least
+noise."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,11 @@ class _Names:
         pairs = zip(self.each("feature_distance"), self.each("feature_scale"), strict=True)
         return reduce(mul, (squared_exponential_profile(parts[d], scales[s]) for d, s in pairs))
 
+    def linked(self, parts: Mapping[str, Array], scales: Mapping[str, Array]) -> Array:
+        """Return the sum over tables of a scale times the profile of the difference of the decision function."""
+        each = zip(self.each("link_scale"), self.each("decision_distance"), self.each("link_width"), strict=True)
+        return reduce(add, (scales[c] * squared_exponential_profile(parts[d], scales[t]) for c, d, t in each))
+
 
 def _sum_form(part: str, names: _Names) -> Form:
     """Return the sum over tables of a part with its own scale; one table has a plain output scale."""
@@ -126,24 +134,25 @@ def _two_layer(names: _Names) -> Form:
     return Form(names.each("feature_distance"), scales, False, lambda p, k, h: h["output_scale"] * names.near(p, h))
 
 
-def _moment(names: _Names) -> Form:
+def _of_terms(names: _Names, *, near: bool = False, moment: bool = False, link: bool = False) -> Form:
+    """Return a k, times the profile of the feature distance if `near`, plus what the decision function adds."""
+    parts: list[str] = []
+    scales = ["output_scale"]
+    for used, part, of_part in (
+        (near, "feature_distance", ["feature_scale"]),
+        (moment, "moment", ["moment_scale"]),
+        (link, "decision_distance", ["link_scale", "link_width"]),
+    ):
+        parts += names.each(part) if used else ()
+        scales += of_part if used else []
+
     def combine(p: Mapping[str, Array], k: Array, h: Mapping[str, Array]) -> Array:
-        return h["output_scale"] * k + names.weighed("moment", "moment_scale", p, h)
+        value = h["output_scale"] * k
+        value = value * names.near(p, h) if near else value
+        value = value + names.weighed("moment", "moment_scale", p, h) if moment else value
+        return value + names.linked(p, h) if link else value
 
-    return Form(names.each("moment"), names.scales("output_scale", "moment_scale"), True, combine)
-
-
-def _product(names: _Names) -> Form:
-    scales = names.scales("output_scale", "feature_scale")
-    return Form(names.each("feature_distance"), scales, True, lambda p, k, h: h["output_scale"] * k * names.near(p, h))
-
-
-def _transfer(names: _Names) -> Form:
-    def combine(p: Mapping[str, Array], k: Array, h: Mapping[str, Array]) -> Array:
-        return h["output_scale"] * k * names.near(p, h) + names.weighed("moment", "moment_scale", p, h)
-
-    scales = names.scales("output_scale", "moment_scale", "feature_scale")
-    return Form(names.each("feature_distance") + names.each("moment"), scales, True, combine)
+    return Form(tuple(parts), names.scales(*scales), True, combine)
 
 
 _FORMS: Mapping[str, Callable[[_Names], Form]] = MappingProxyType(
@@ -153,9 +162,11 @@ _FORMS: Mapping[str, Callable[[_Names], Form]] = MappingProxyType(
         "reweighted": partial(_sum_form, "reweighted"),
         "normalised": partial(_sum_form, "normalised"),
         "two_layer": _two_layer,
-        "moment": _moment,
-        "product": _product,
-        "transfer": _transfer,
+        "moment": partial(_of_terms, moment=True),
+        "product": partial(_of_terms, near=True),
+        "transfer": partial(_of_terms, near=True, moment=True),
+        "link": partial(_of_terms, moment=True, link=True),
+        "transfer_link": partial(_of_terms, near=True, moment=True, link=True),
     }
 )
 
@@ -163,10 +174,11 @@ FORMS = tuple(_FORMS)
 """Names of the covariance models. With k the stock covariance, d the feature distance and g the standardised decision
 function: ``stock``, k; ``base``, a K_2; ``reweighted``, a K^E; ``normalised``, a K^E normalised; ``two_layer``,
 a exp(-d^2 / (2 s)); ``moment``, a k + b g g'; ``product``, a k exp(-d^2 / (2 s)); ``transfer``,
-a k exp(-d^2 / (2 s)) + b g g'.
+a k exp(-d^2 / (2 s)) + b g g'; ``link``, a k + b g g' + c exp(-(g - g')^2 / (2 t)), whose last term is any smooth
+function of the table's prediction; ``transfer_link``, ``transfer`` and that term.
 
-Several tables each have their own d, g, s and b: terms are summed, and profiles of distances multiplied; ``base``,
-``reweighted`` and ``normalised`` have an a for each table too."""
+Several tables each have their own d, g, s, b, c and t: terms are summed, and profiles of distances multiplied;
+``base``, ``reweighted`` and ``normalised`` have an a for each table too."""
 
 
 @lru_cache

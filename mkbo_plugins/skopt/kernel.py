@@ -28,9 +28,9 @@ class PretrainedKernel(Kernel):
         Map from the host's columns, made by `mkbo_plugins.skopt.columns.column_map` for the same form.
     form
         Name of the form.
-    output_scale, moment_scale, feature_scale
-        Scales a, b and s of the form; those that it does not have are ignored. Of several tables, those that each table
-        has for itself are one number for all or a sequence with one for each.
+    output_scale, moment_scale, feature_scale, link_scale, link_width
+        Scales a, b, s, c and t of the form; those that it does not have are ignored. Of several tables, those that each
+        table has for itself are one number for all or a sequence with one for each.
     length_scale
         Length scales of the stock covariance's inputs, (k,); None means 1 for each.
     inputs
@@ -45,6 +45,8 @@ class PretrainedKernel(Kernel):
         output_scale: float | Sequence[float] = 1.0,
         moment_scale: float | Sequence[float] = 1.0,
         feature_scale: float | Sequence[float] = 1.0,
+        link_scale: float | Sequence[float] = 1.0,
+        link_width: float | Sequence[float] = 1.0,
         length_scale: Any = None,
         inputs: Inputs = "normalised",
     ) -> None:
@@ -54,6 +56,8 @@ class PretrainedKernel(Kernel):
         self.output_scale = output_scale
         self.moment_scale = moment_scale
         self.feature_scale = feature_scale
+        self.link_scale = link_scale
+        self.link_width = link_width
         self.length_scale = length_scale
         self.inputs = inputs
 

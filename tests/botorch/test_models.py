@@ -94,13 +94,15 @@ def test_stock_is_botorchs_own_model_on_unit_inputs(cov, target, candidates):
     assert torch.allclose(p.variance, q.variance, rtol=1e-10, atol=1e-10 * Y.var().item())
 
 
-@pytest.mark.parametrize("form", ["transfer", "moment"])
+@pytest.mark.parametrize("form", ["transfer", "moment", "transfer_link"])
 def test_a_refused_prior_leaves_the_stock_model(cov, target, candidates, form):
     stock = fit(pretrained_gp(cov, *target, form="stock"))
     model = copy_stock(pretrained_gp(cov, *target, form=form), stock)
     set_scales(model, output_scale=1.0, moment_scale=1e-14)
-    if form == "transfer":
+    if form != "moment":
         set_scales(model, feature_scale=1e12)
+    if form == "transfer_link":
+        set_scales(model, link_scale=1e-14)
     assert_same_posterior(model, stock, candidates, 1e-6)
     set_scales(model, moment_scale=1.0)
     assert (model.posterior(candidates).mean - stock.posterior(candidates).mean).abs().max() > 0.01
@@ -268,7 +270,9 @@ def test_a_table_of_opposite_sign_helps_as_much(cov, table, space, target, candi
     assert_same_posterior(one, other.eval(), candidates, 1e-5)
 
 
-@pytest.mark.parametrize("form", ["transfer", "moment", "two_layer", "normalised", "reweighted", "base", "stock"])
+@pytest.mark.parametrize(
+    "form", ["transfer", "moment", "link", "two_layer", "normalised", "reweighted", "base", "stock"]
+)
 def test_a_parameter_the_table_lacks_still_counts(cov, target, form):
     X, Y = target
     space = ParameterSpace((*cov.space.parameters, *ParameterSpace.from_dict({"pressure": (0.5, 3.0)}).parameters))

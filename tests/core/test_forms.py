@@ -14,7 +14,7 @@ from tests.core.helpers import make_table, smallest_eigenvalue
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (12, 2))
 STOCK = SquaredExponential(sigma=0.4).gram(X)
-SCALES = {"output_scale": 1.7, "moment_scale": 0.6, "feature_scale": 0.9}
+SCALES = {"output_scale": 1.7, "moment_scale": 0.6, "feature_scale": 0.9, "link_scale": 0.7, "link_width": 0.4}
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,9 @@ def combined(name, parts, **changed):
 
 
 def test_each_form_is_its_formula(parts):
-    a, b, s = SCALES.values()
+    a, b, s, c, t = SCALES.values()
     near = np.exp(-parts["feature_distance"] / (2 * s))
+    link = c * np.exp(-parts["decision_distance"] / (2 * t))
     formulas = {
         "stock": STOCK,
         "base": a * parts["base"],
@@ -46,6 +47,8 @@ def test_each_form_is_its_formula(parts):
         "moment": a * STOCK + b * parts["moment"],
         "product": a * STOCK * near,
         "transfer": a * STOCK * near + b * parts["moment"],
+        "link": a * STOCK + b * parts["moment"] + link,
+        "transfer_link": a * STOCK * near + b * parts["moment"] + link,
     }
     assert set(formulas) == set(FORMS)
     for name, formula in formulas.items():
@@ -57,9 +60,9 @@ def test_each_form_is_positive_semidefinite(name, parts):
     assert smallest_eigenvalue(combined(name, parts)) > -1e-12
 
 
-@pytest.mark.parametrize("name", ["transfer", "moment"])
+@pytest.mark.parametrize("name", ["transfer", "moment", "link", "transfer_link"])
 def test_the_data_can_refuse_the_table(name, parts):
-    refused = combined(name, parts, output_scale=1.0, moment_scale=0.0, feature_scale=np.inf)
+    refused = combined(name, parts, output_scale=1.0, moment_scale=0.0, link_scale=0.0, feature_scale=np.inf)
     np.testing.assert_allclose(refused, STOCK, rtol=1e-14)
 
 

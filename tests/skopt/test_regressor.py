@@ -131,12 +131,13 @@ def test_gradient_of_the_marginal_likelihood(small_cov):
         model.log_marginal_likelihood(eval_gradient=True)
 
 
-@pytest.mark.parametrize("form", ["transfer", "moment"])
+@pytest.mark.parametrize("form", ["transfer", "moment", "transfer_link"])
 def test_a_refused_prior_leaves_the_stock_model(small_cov, form):
     X, y, _ = sample(small_cov, 14)
     stock = pretrained_regressor(small_cov, mixed_dimensions(), "stock").fit(X, y)
     model = pretrained_regressor(small_cov, mixed_dimensions(), form)
     scales = {"output_scale": 0.0, "moment_scale": np.log(1e-14), "feature_scale": np.log(1e14)}
+    scales |= {"link_scale": np.log(1e-14), "link_width": 0.0}
     names = model.kernel.model.form.hyperparameters
     theta = np.concatenate([[scales[name] for name in names], stock.kernel_.theta, [np.log(stock.noise_)]])
     found = model.fit(X, y).log_marginal_likelihood(theta)

@@ -101,6 +101,8 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         "moment": partial(single, "moment"),
         "product": partial(single, "product"),
         "transfer": partial(single, "transfer"),
+        "link": partial(single, "link"),
+        "transfer_link": partial(single, "transfer_link"),
         "normalised": partial(single, "normalised"),
         "two_layer": partial(single, "two_layer"),
         "average": Average((STOCK, MOMENT, PRODUCT, TRANSFER), leave_one_out),

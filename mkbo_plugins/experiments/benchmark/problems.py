@@ -69,3 +69,13 @@ def labelled(problem: Problem) -> Problem:
     """Return a problem whose table says of each point only whether its value is above the median."""
     above = problem.source_y > np.median(problem.source_y)
     return replace(problem, source_y=np.where(above, 1.0, -1.0), task="classification")
+
+
+def hitting(problem: Problem, value: float, tolerance: float) -> Problem:
+    """Return a problem whose aim is to hit a value of the outcome; the table keeps its quantity.
+
+    An experiment returns minus the squared miss. People judge the logarithm of the miss, with `tolerance` added: below
+    it, the logarithm would reward nothing but luck.
+    """
+    miss = problem.outcome - value
+    return replace(problem, outcome=-(miss**2), merit=-np.log10(np.abs(miss) + tolerance))

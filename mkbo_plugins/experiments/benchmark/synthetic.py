@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from mkbo_plugins.experiments.benchmark.problems import Problem, labelled
+from mkbo_plugins.experiments.benchmark.problems import Problem, hitting, labelled
 from mkbo_plugins.space import ParameterSpace
 
 POOL, SOURCE = 1000, 80
@@ -102,6 +102,11 @@ def _unrelated(member: int) -> Problem:
     return _problem("hartmann3_unrelated", lambda X: np.cos(X @ waves + phases).sum(axis=1), target, 3, member)
 
 
+def _hartmann_hit(member: int) -> Problem:
+    problem = _hartmann("hartmann3_hit", member)
+    return hitting(problem, float(np.quantile(problem.outcome, 0.9)), 0.01 * float(problem.outcome.std()))
+
+
 FAMILIES: Mapping[str, Callable[[int], Problem]] = MappingProxyType(
     {
         "rotation": _rotation,
@@ -111,6 +116,7 @@ FAMILIES: Mapping[str, Callable[[int], Problem]] = MappingProxyType(
         "hartmann3_shifted": partial(_hartmann, "hartmann3_shifted", shift=0.2),
         "hartmann3_negated": partial(_hartmann, "hartmann3_negated", sign=-1.0),
         "hartmann3_unrelated": _unrelated,
+        "hartmann3_hit": _hartmann_hit,
         "hartmann3_labels": lambda member: labelled(_hartmann("hartmann3_labels", member)),
     }
 )

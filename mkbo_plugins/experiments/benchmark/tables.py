@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from mkbo_plugins.errors import TableError
-from mkbo_plugins.experiments.benchmark.problems import Problem, labelled
+from mkbo_plugins.experiments.benchmark.problems import Problem, hitting, labelled
 from mkbo_plugins.space import ParameterSpace
 
 SOURCE_ROWS, POOL_ROWS = 163, 1000
@@ -56,14 +56,14 @@ class TablePair:
         Function of the knowledge's rows to its quantity, (N,).
     outcome
         Function of the pool's rows to the outcome, (M,), the larger the better.
-    merit
-        Function of the outcome to the merit; None if they are the same.
     log
         Parameters on a log scale.
     pool_file
         CSV file of the pool.
     labels
         Whether the knowledge says only if its quantity is above the median.
+    hit
+        Value of the outcome to be hit, with the tolerance; None where the outcome is to be large.
     """
 
     file: str
@@ -72,10 +72,10 @@ class TablePair:
     pool: Rows
     known: Rows
     outcome: Rows
-    merit: Callable[[np.ndarray], np.ndarray] | None = None
     log: Sequence[str] = ()
     pool_file: str | None = None
     labels: bool = False
+    hit: tuple[float, float] | None = None
 
     def problem(self, name: str, folder: Path, member: int) -> Problem:
         """Return the problem; `member` seeds which rows are taken where there are many."""
@@ -97,9 +97,10 @@ class TablePair:
             self.known(source).to_numpy(float),
             space.to_raw(pool[columns]),
             outcome,
-            outcome if self.merit is None else self.merit(outcome),
+            outcome,
         )
-        return labelled(problem) if self.labels else problem
+        problem = labelled(problem) if self.labels else problem
+        return problem if self.hit is None else hitting(problem, *self.hit)
 
 
 @lru_cache
@@ -139,29 +140,22 @@ def _column(name: str, sign: float = 1.0) -> Rows:
 G_D_RATIO = _column("G_D_ratio")
 
 
-def _graphene(source: str, pool: str, *, labels: bool = False) -> TablePair:
+Hit = tuple[float, float] | None
+
+
+def _graphene(source: str, pool: str, *, labels: bool = False, hit: Hit = None) -> TablePair:
     rows = _is("precursor", source), _is("precursor", pool)
-    return TablePair("lig_graphene.csv", GRAPHENE, *rows, G_D_RATIO, G_D_RATIO, labels=labels)
+    return TablePair("lig_graphene.csv", GRAPHENE, *rows, G_D_RATIO, G_D_RATIO, labels=labels, hit=hit)
 
 
-def _droplets(source: int, pool: int, size: float) -> TablePair:
-    """Return the pair whose objective is the squared miss of a droplet size; sizes are what is known."""
-    return TablePair(
-        "dafd_droplets.csv",
-        DAFD,
-        _is("orifice_um", source),
-        _is("orifice_um", pool),
-        _column("droplet_um"),
-        lambda table: -((table["droplet_um"] - size) ** 2),
-        # A miss of 1 um counts as a hit: below it, the logarithm would reward nothing but luck.
-        merit=lambda outcome: -np.log10(np.sqrt(-outcome) + 1.0),
-        log=("capillary_number",),
-    )
+def _droplets(source: int, pool: int, hit: Hit) -> TablePair:
+    rows, size = (_is("orifice_um", source), _is("orifice_um", pool)), _column("droplet_um")
+    return TablePair("dafd_droplets.csv", DAFD, *rows, size, size, log=("capillary_number",), hit=hit)
 
 
-def _wrought(source: str, pool: str) -> TablePair:
+def _wrought(source: str, pool: str, hit: Hit = None) -> TablePair:
     rows = _is("source_kind", source), _is("source_kind", pool)
-    return TablePair("alloy_uq_wrought.csv", WROUGHT, *rows, _column("YS_MPa"), _column("YS_MPa"))
+    return TablePair("alloy_uq_wrought.csv", WROUGHT, *rows, _column("YS_MPa"), _column("YS_MPa"), hit=hit)
 
 
 def _accuracy(name: str) -> Rows:
@@ -187,9 +181,13 @@ def _arylation(source: int, pool: int) -> TablePair:
     return TablePair("direct_arylation.csv", ARYLATION, *rows, _column("yield_pct"), _column("yield_pct"))
 
 
-def _concrete(source: Rows, age: int) -> TablePair:
+def _concrete(source: Rows, age: int, hit: Hit = None) -> TablePair:
     strength = _column("strength_MPa")
-    return TablePair("concrete.csv", CONCRETE, source, _is("age_days", age), strength, strength)
+    return TablePair("concrete.csv", CONCRETE, source, _is("age_days", age), strength, strength, hit=hit)
+
+
+def _early(table: pd.DataFrame) -> pd.Series:
+    return table["age_days"] <= 7
 
 
 ALLOY = TablePair(
@@ -207,7 +205,7 @@ TUNING: Mapping[str, TablePair] = MappingProxyType(
         "graphene_pi_gopi": _graphene("PI", "GOPI"),
         "graphene_pi_goq": _graphene("PI", "GOQ"),
         "graphene_pi_gopi_labels": _graphene("PI", "GOPI", labels=True),
-        "droplets_100_150": _droplets(100, 150, 150.0),
+        "droplets_100_150": _droplets(100, 150, hit=(150.0, 1.0)),
         "alloy_calphad": ALLOY,
         "alloy_handbook_paper": _wrought("handbook", "paper"),
         "mlp_car_vehicle": _mlp("car", "vehicle"),
@@ -215,7 +213,9 @@ TUNING: Mapping[str, TablePair] = MappingProxyType(
         "suzuki_ii_iii": _suzuki("ii", "iii"),
         "suzuki_iii_i": _suzuki("iii", "i"),
         "arylation_90_120": _arylation(90, 120),
-        "concrete_7_28": _concrete(lambda table: table["age_days"] <= 7, 28),
+        "concrete_7_28": _concrete(_early, 28),
+        "graphene_pi_gopi_hit": _graphene("PI", "GOPI", hit=(0.7, 0.01)),
+        "concrete_7_28_hit": _concrete(_early, 28, hit=(45.0, 0.3)),
     }
 )
 """Pairs on which choices are made."""
@@ -224,7 +224,7 @@ FRESH: Mapping[str, TablePair] = MappingProxyType(
     {
         "graphene_gopi_pi": _graphene("GOPI", "PI"),
         "graphene_gopi_goq": _graphene("GOPI", "GOQ"),
-        "droplets_75_125": _droplets(75, 125, 120.0),
+        "droplets_75_125": _droplets(75, 125, hit=(120.0, 1.0)),
         "alloy_patent_paper": _wrought("patent", "paper"),
         "mlp_kc1_phoneme": _mlp("kc1", "phoneme"),
         "svm_wine_cancer": _svm("wine", "breast_cancer"),
@@ -232,6 +232,9 @@ FRESH: Mapping[str, TablePair] = MappingProxyType(
         "suzuki_iv_ii": _suzuki("iv", "ii"),
         "arylation_105_90": _arylation(105, 90),
         "concrete_3_56": _concrete(_is("age_days", 3), 56),
+        "graphene_gopi_pi_hit": _graphene("GOPI", "PI", hit=(1.0, 0.01)),
+        "concrete_3_56_hit": _concrete(_is("age_days", 3), 56, hit=(45.0, 0.3)),
+        "alloy_patent_paper_hit": _wrought("patent", "paper", hit=(450.0, 3.0)),
     }
 )
 """Pairs kept for the claim."""

@@ -1,4 +1,4 @@
-"""Benchmark problems whose table holds labels."""
+"""Benchmark problems made from others: tables of labels, values to be hit."""
 
 import numpy as np
 import pytest
@@ -20,3 +20,25 @@ def test_labels_say_which_values_are_above_the_median(name):
 
 def test_a_table_of_labels_trains_a_classifier():
     assert train(make_problem("hartmann3_labels", 0, None), "gp").record.task == "classification"
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "file", "value", "tolerance"),
+    [
+        ("graphene_pi_gopi_hit", "graphene_pi_gopi", "lig_graphene.csv", 0.7, 0.01),
+        ("hartmann3_hit", "hartmann3", "", 0, 0),
+    ],
+)
+def test_a_value_to_be_hit_leaves_the_table_as_it_is(name, plain, file, value, tolerance):
+    data = shared_file(f"data/{file}").parent if file else None
+    aimed, problem = (make_problem(each, 1, data) for each in (name, plain))
+    np.testing.assert_array_equal(aimed.source_y, problem.source_y)
+    if not file:
+        value, tolerance = np.quantile(problem.outcome, 0.9), 0.01 * problem.outcome.std()
+    miss = np.abs(problem.outcome - value)
+    np.testing.assert_allclose(aimed.outcome, -(miss**2))
+    assert aimed.regret.argmin() == miss.argmin()
+    np.testing.assert_allclose(
+        np.ptp(np.log10(miss + tolerance)) * (1 - aimed.regret),
+        -np.log10(miss + tolerance) + np.log10(miss + tolerance).max(),
+    )
