@@ -25,7 +25,7 @@ from mkbo_plugins.ax.nodes import (
 )
 from mkbo_plugins.ax.storage import attach, remember
 from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
-from mkbo_plugins.core.forms import get_form
+from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
 from mkbo_plugins.covariance import Covariance, Directions, direction_signs
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.ranges import warn_of_units
@@ -36,7 +36,7 @@ Covariances = Covariance | Mapping[str, Covariance]
 def pretrained_generation_strategy(
     cov: Covariances,
     search_space: SearchSpace | None = None,
-    form: str = "transfer",
+    form: str = DEFAULT_FORM,
     *,
     initial_trials: int = 5,
     direction: Directions | Mapping[str, Directions] = "unknown",
@@ -82,7 +82,7 @@ def pretrained_generation_strategy(
 def use_pretrained(
     client: Client | AxClient,
     cov: Covariances,
-    form: str = "transfer",
+    form: str = DEFAULT_FORM,
     *,
     initial_trials: int = 5,
     direction: Directions | Mapping[str, Directions] = "unknown",

@@ -12,6 +12,7 @@ from mkbo_plugins.ax.inputs import PretrainedInputs
 from mkbo_plugins.ax.storage import remember
 from mkbo_plugins.botorch import PretrainedKernel
 from mkbo_plugins.botorch.models import LogNoiseGP
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import SpaceError
 
@@ -22,7 +23,7 @@ STOCK = "stock"
 def pretrained_surrogate_spec(
     cov: Covariance | Mapping[str, Covariance],
     search_space: SearchSpace,
-    form: str = "transfer",
+    form: str = DEFAULT_FORM,
     *,
     rename: Mapping[str, str] | None = None,
     fixed: Mapping[str, Any] | None = None,

@@ -15,7 +15,7 @@ from torch import Tensor
 from mkbo_plugins.botorch.differentiable import part
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
-from mkbo_plugins.core.forms import Form
+from mkbo_plugins.core.forms import DEFAULT_FORM, Form
 from mkbo_plugins.core.recent import Recent
 from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import ArtefactError, KernelError
@@ -59,7 +59,7 @@ class PretrainedKernel(Kernel):
     def __init__(
         self,
         cov: Covariance,
-        form: str = "transfer",
+        form: str = DEFAULT_FORM,
         stock_dims: int = 0,
         frame: NamedFrame | None = None,
         **kwargs: Any,

@@ -17,6 +17,7 @@ from torch import Tensor
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.logarithms import fit_logarithm
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.covariance import Covariance, check_covariance
 from mkbo_plugins.errors import MkboError, TableError, TableWarning
 from mkbo_plugins.parameters import Numeric
@@ -50,7 +51,7 @@ def pretrained_gp(
     cov: Covariance,
     train_X: Tensor,
     train_Y: Tensor,
-    form: str = "transfer",
+    form: str = DEFAULT_FORM,
     names: Sequence[str] | None = None,
     *,
     train_Yvar: Tensor | None = None,

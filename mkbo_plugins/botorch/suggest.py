@@ -21,6 +21,7 @@ from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.models import pretrained_gp
 from mkbo_plugins.core.design import upper_confidence_design
 from mkbo_plugins.core.form_model import Points
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.verdict import FEWEST, Verdict, judge
 from mkbo_plugins.covariance import Covariance, Directions, direction_signs
 from mkbo_plugins.errors import MkboError
@@ -120,7 +121,7 @@ def suggest(
     fixed: Mapping[str, Any] | None = None,
     candidates: np.ndarray | None = None,
     minimise: bool = False,
-    form: str = "transfer",
+    form: str = DEFAULT_FORM,
     direction: Directions = "unknown",
     seed: int = 0,
 ) -> Advice:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mkbo_plugins.cli.messages import check_writable, counted, plain_errors, print_json
-from mkbo_plugins.core.forms import of_table
+from mkbo_plugins.core.forms import DEFAULT_FORM, of_table
 from mkbo_plugins.covariance import Covariance, Directions
 from mkbo_plugins.errors import MkboError, SpaceError, TableError
 from mkbo_plugins.inputfiles import read_space_file, read_table_file, write_table_file
@@ -67,7 +67,7 @@ def suggest(
             "of several tables, once for all or once for each."
         ),
     ] = None,
-    form: Annotated[str, typer.Option(help="How the table is used; stock does without it.")] = "transfer",
+    form: Annotated[str, typer.Option(help="How the table is used; stock does without it.")] = DEFAULT_FORM,
     out: Annotated[Path | None, typer.Option(help="Table to write the suggestions to, CSV or Excel.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed; the same input and seed give the same suggestions.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the suggestions as JSON.")] = False,

@@ -181,6 +181,11 @@ Several tables each have their own d, g, s, b, c and t: terms are summed, and pr
 ``base``, ``reweighted`` and ``normalised`` have an a for each table too."""
 
 
+DEFAULT_FORM = "transfer_link"
+"""The form that hosts use unless told otherwise. On 36 problems of the benchmark, 40 paired seeds each, its mean regret
+was lower than that of ``transfer`` by 0.007 of the range (95 % interval 0.004 to 0.009) and of ``stock`` by 0.035."""
+
+
 @lru_cache
 def get_form(name: str, tables: int = 1) -> Form:
     """Return the form called `name` for a number of tables.

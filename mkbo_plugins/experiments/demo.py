@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mkbo_plugins import PretrainedCovariance, pretrain
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.errors import ArtefactError, TableError
 from mkbo_plugins.experiments.campaign import Campaign, run_campaign
 from mkbo_plugins.experiments.digits import SPACE, TARGET, score, tuning_table
@@ -21,7 +22,7 @@ from mkbo_plugins.plots import convergence
 from mkbo_plugins.progress import progress_bar
 
 RUNS, SUBSET, CANDIDATES, STARTS = 64, 200, 1000, 3
-FORMS = {"stock": "BoTorch's own covariance", "transfer": "pre-trained covariance"}
+FORMS = {"stock": "BoTorch's own covariance", DEFAULT_FORM: "pre-trained covariance"}
 
 
 def run_demo(console: Console, out: Path, *, seeds: int, trials: int) -> None:
@@ -110,7 +111,7 @@ def _print_results(console: Console, errors: dict[str, np.ndarray]) -> None:
         table.add_row(str(trial), *(f"{values[:, trial - 1].mean():.2f}" for values in errors.values()))
     console.print(table)
     final = errors["stock"][:, -1].mean()
-    reached = np.flatnonzero(errors["transfer"].mean(axis=0) <= final)
+    reached = np.flatnonzero(errors[DEFAULT_FORM].mean(axis=0) <= final)
     console.print(
         f"The pre-trained model needed {reached[0] + 1} trials, {STARTS} starting points included, for the mean error "
         f"that the stock model had after {count}."

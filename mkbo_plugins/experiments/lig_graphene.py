@@ -17,6 +17,7 @@ import pandas as pd
 import typer
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.experiments.campaign import Campaign, run_campaign
 from mkbo_plugins.experiments.regret import bootstrap_interval, normalised_regret, trials_to
 from mkbo_plugins.experiments.store import RunStore, make_folder
@@ -35,7 +36,7 @@ TARGET = "G_D_ratio"
 SOURCE_ROWS = 163
 STARTS = 3
 TRAINERS = ("svm", "gp")
-FORMS = ("transfer", "moment", "two_layer", "normalised")
+FORMS = (DEFAULT_FORM, "transfer", "moment", "two_layer", "normalised")
 
 
 def _lookup_campaign(
@@ -117,7 +118,7 @@ def main(
         )
         for trainer, form in models
     }
-    shown = {"BoTorch's own covariance": regret["-", "stock"], "pre-trained on polyimide": regret["gp", "transfer"]}
+    shown = {"BoTorch's own covariance": regret["-", "stock"], "pre-trained on polyimide": regret["gp", DEFAULT_FORM]}
     axes = convergence(shown, "distance to the best record, share of range", start=STARTS + 1)
     axes.figure.savefig(out / f"{target}.png", dpi=150)
     result = summarise(regret)

@@ -8,14 +8,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from mkbo_plugins.core.form_model import FormModel, Points
-from mkbo_plugins.core.forms import FORMS
+from mkbo_plugins.core.forms import DEFAULT_FORM, FORMS
 from mkbo_plugins.core.posterior_fit import prior_mode
 from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import KernelError, SpaceError
 from mkbo_plugins.parameters import Numeric, Parameter
 from mkbo_plugins.plots.style import STYLES, finish, panel
 
-LABELS = {"stock": "stock", "transfer": "pre-trained"}
+LABELS = {"stock": "stock", DEFAULT_FORM: "pre-trained"}
 _POINTS = 161
 
 
@@ -24,7 +24,7 @@ def covariance_slice(
     parameter: str,
     centre: Mapping[str, Any] | None = None,
     *,
-    forms: Sequence[str] = ("stock", "transfer"),
+    forms: Sequence[str] = ("stock", DEFAULT_FORM),
     ax: Any = None,
 ) -> Any:
     """Plot the correlation of the outcome at a point with the outcome where one parameter has other values.
@@ -72,7 +72,7 @@ def covariance_slices(
     cov: Covariance,
     centre: Mapping[str, Any] | None = None,
     *,
-    forms: Sequence[str] = ("stock", "transfer"),
+    forms: Sequence[str] = ("stock", DEFAULT_FORM),
     ax: Sequence[Any] | None = None,
 ) -> Figure:
     """Plot `covariance_slice` for every parameter, and return the figure.
@@ -100,7 +100,7 @@ def prior_draws(
     parameter: str,
     centre: Mapping[str, Any] | None = None,
     *,
-    forms: Sequence[str] = ("stock", "transfer"),
+    forms: Sequence[str] = ("stock", DEFAULT_FORM),
     draws: int = 6,
     seed: int = 0,
     ax: Sequence[Any] | None = None,

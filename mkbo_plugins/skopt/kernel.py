@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter
 from skopt.learning.gaussian_process.kernels import Kernel
 
 from mkbo_plugins.core.form_model import FormModel, Points
-from mkbo_plugins.core.forms import table_of
+from mkbo_plugins.core.forms import DEFAULT_FORM, table_of
 from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.skopt.columns import ColumnMap
@@ -41,7 +41,7 @@ class PretrainedKernel(Kernel):
         self,
         cov: Covariance,
         columns: ColumnMap,
-        form: str = "transfer",
+        form: str = DEFAULT_FORM,
         output_scale: float | Sequence[float] = 1.0,
         moment_scale: float | Sequence[float] = 1.0,
         feature_scale: float | Sequence[float] = 1.0,

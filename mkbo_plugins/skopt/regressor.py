@@ -11,6 +11,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from skopt.learning import GaussianProcessRegressor
 
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.posterior_fit import PosteriorDensity, log_bounds, prior_mode
 from mkbo_plugins.core.recent import Recent
 from mkbo_plugins.core.verdict import Verdict, judge
@@ -269,7 +270,7 @@ class PretrainedRegressor(GaussianProcessRegressor):
 def pretrained_regressor(
     cov: Covariance,
     dimensions: Any,
-    form: str = "transfer",
+    form: str = DEFAULT_FORM,
     names: Sequence[str] | Mapping[str, str] | None = None,
     *,
     fixed: Mapping[str, Any] | None = None,

@@ -98,13 +98,13 @@ def test_parts_of_the_prior_add_up(client, cards):
     unit = cards["y: each trial predicted from the others"].df["observed"].std()
     expected = [unit * variance**0.5 for variance in variances.values()]
     assert list(card.df["standard_deviation"]) == pytest.approx(expected, rel=1e-3)
-    share = diagnose(client).set_index("metric").loc["y", "moment_share"]
-    assert share == pytest.approx(variances["table: strength"] / float(total))
+    shares = diagnose(client).set_index("metric").loc["y", ["moment_share", "link_share"]]
+    assert shares.sum() == pytest.approx(variances["table: strength"] / float(total))
 
 
 def test_metric_without_a_covariance_is_said_to_have_none(client, cards):
     assert "Ax's own" in cards["price: each trial predicted from the others"].subtitle
-    assert "pre-trained (transfer, strength" in cards["y: each trial predicted from the others"].subtitle
+    assert "pre-trained (transfer_link, strength" in cards["y: each trial predicted from the others"].subtitle
     assert list(cards["price: parts of the fitted prior"].df["part"]) == ["stock part"]
     row = diagnose(client).set_index("metric").loc["price"]
     assert row["form"] == "stock"

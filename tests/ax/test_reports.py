@@ -103,7 +103,7 @@ def test_custom_classes_do_not_break_saving(small_cov, tmp_path, report):
     before, after = client._generation_strategy, again._generation_strategy
     assert [type(node) for node in after._nodes] == [type(node) for node in before._nodes]
     assert vars(after._nodes[-1])["covariances"] == {"*": small_cov.fingerprint}
-    assert after._nodes[-1].form == "transfer"
+    assert after._nodes[-1].form == "transfer_link"
 
 
 def test_ax_2503_model_after_reload(small_cov, tmp_path):

@@ -220,13 +220,14 @@ def test_diagnostics_say_what_is_in_use(small_cov):
     add_trials(client, mixed_points(8), lambda point: strength(small_cov, point))
     (row,) = diagnose(client).to_dict("records")
     assert row["kernel"] == "PretrainedKernel"
-    assert row["form"] == "transfer"
+    assert row["form"] == "transfer_link"
     assert small_cov.fingerprint[:12] in row["table"]
     assert 0 < row["moment_share"] < 1
+    assert 0 < row["link_share"] < 1
     assert 0 <= row["feature_effect"] <= 1
     assert row["loo_correlation"] > 0.5
     (card,) = client.compute_analyses([PretrainedDiagnostics()], display=False)
-    assert "In use for y (transfer" in card.subtitle
+    assert "In use for y (transfer_link" in card.subtitle
     use_pretrained(client, small_cov, form="stock")
     (card,) = client.compute_analyses([PretrainedDiagnostics()], display=False)
     assert "Not in use" in card.subtitle
@@ -239,8 +240,10 @@ def test_feature_effect_and_share_vanish_where_the_fit_refused_the_table(small_c
     kernel = client._generation_strategy.fit(client._experiment).generator.surrogate.model.covar_module
     kernel.set_scale("feature_scale", 1e20)
     kernel.set_scale("moment_scale", 1e-20)
+    kernel.set_scale("link_scale", 1e-20)
     (row,) = diagnose(client).to_dict("records")
     assert row["moment_share"] == pytest.approx(0, abs=1e-9)
+    assert row["link_share"] == pytest.approx(0, abs=1e-9)
     assert row["feature_effect"] == pytest.approx(0, abs=1e-9)
 
 

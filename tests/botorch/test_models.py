@@ -20,7 +20,7 @@ from linear_operator.utils.warnings import NumericalWarning
 
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.botorch import NamedFrame, PretrainedKernel, pretrained_gp
-from mkbo_plugins.core.forms import HYPERPARAMETERS
+from mkbo_plugins.core.forms import DEFAULT_FORM, HYPERPARAMETERS
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, TableError, TableWarning
 from tests.botorch.conftest import PRETRAINED_FORMS
 
@@ -73,7 +73,7 @@ def test_every_form_fits_and_predicts_raw_inputs_in_their_own_units(cov, target,
 
 
 def test_the_default_form_is_transfer(cov, target):
-    assert pretrained_gp(cov, *target).covar_module.form_name == "transfer"
+    assert pretrained_gp(cov, *target).covar_module.form_name == DEFAULT_FORM
 
 
 def unit_inputs(X):
