@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from mkbo_plugins.core.verdict import FEWEST, STRONG
+from mkbo_plugins.core.verdict import AGAINST_TABLE, FEWEST, FOR_TABLE
 from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.experiments.regret import bootstrap_interval
@@ -80,7 +80,7 @@ def evidence_over_trials(cov: Covariance, X: Any, y: Any, *, ax: Any = None) -> 
     ratios = [cov.verdict(raw[:n], values[:n]).log_ratio / np.log(10) for n in counts]
     ax = panel(ax)
     colour, line, marker = PRETRAINED
-    ax.axhspan(-STRONG / np.log(10), STRONG / np.log(10), color="0.9", linewidth=0, label="undecided")
+    ax.axhspan(AGAINST_TABLE / np.log(10), FOR_TABLE / np.log(10), color="0.9", linewidth=0, label="undecided")
     ax.axhline(0, color="0.5", linewidth=0.8)
     ax.plot(counts, ratios, color=colour, linestyle=line, marker=marker, markersize=4)
     ax.yaxis.get_major_locator().set_params(integer=True)

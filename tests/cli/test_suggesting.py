@@ -314,6 +314,7 @@ def test_a_kill_at_any_moment_loses_nothing(folder):
 
 
 def test_a_script_of_tables_alone_equals_the_botorch_loop(run, tmp_path, monkeypatch):
+    from mkbo_plugins.core.forms import DEFAULT_FORM
     from mkbo_plugins.experiments.campaign import run_campaign
     from mkbo_plugins.experiments.lig_graphene import SPACE, TARGET
 
@@ -335,7 +336,7 @@ def test_a_script_of_tables_alone_equals_the_botorch_loop(run, tmp_path, monkeyp
 
     values = pool[TARGET].to_numpy()
     cov = PretrainedCovariance.load("pi.mkbo.json")
-    loop = run_campaign(cov, "transfer", SPACE.to_raw(pool), lambda i: float(values[i]), start, rounds, seed=0)
+    loop = run_campaign(cov, DEFAULT_FORM, SPACE.to_raw(pool), lambda i: float(values[i]), start, rounds, seed=0)
     done = pd.read_csv("done.csv")
     assert done["row"].tolist() == list(loop.indices)
     assert done[TARGET].max() == loop.best_so_far[-1]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from mkbo_plugins.core import verdict
 from mkbo_plugins.core.verdict import Answer, Verdict
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.experiments.benchmark.lookup import train
@@ -22,6 +23,24 @@ def test_a_table_of_a_similar_function_helps_whatever_its_sign(family):
 
 def test_an_unrelated_table_is_not_said_to_help():
     assert verdict_on("hartmann3_unrelated", 0).answer is not Answer.YES
+
+
+def test_a_no_needs_more_than_a_yes(monkeypatch, cov):
+    X = cov.space.sobol(12, seed=5)
+
+    def answer(odds):
+        """Return the answer where every model with the table has these odds against the stock model."""
+        given = {form: np.log(odds) for form in verdict.FORMS} | {"stock": 0.0}
+        monkeypatch.setattr(verdict, "fitted_log_marginal", lambda fixed, form, points, z: given[form])
+        return cov.verdict(X, np.arange(12.0)).answer
+
+    assert [answer(odds) for odds in (11, 9, 1 / 11, 1 / 900, 1 / 1100)] == [
+        Answer.YES,
+        Answer.UNSURE,
+        Answer.UNSURE,
+        Answer.UNSURE,
+        Answer.NO,
+    ]
 
 
 def test_the_sentence_gives_the_ratio():
