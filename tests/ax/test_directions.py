@@ -112,4 +112,4 @@ def test_names_and_constants_go_to_the_covariance_that_has_them(small_cov, price
     for index, point in client.get_next_trials(3).items():
         client.complete_trial(index, {"y": point["laser"] * point["rate"], "price": point["laser"] / 1000})
     assert len(client.get_next_trials(1)) == 1
-    assert list(diagnose(client)["form"]) == ["transfer", "transfer"]
+    assert list(diagnose(client)["form"]) == ["transfer_link", "transfer_link"]

@@ -126,7 +126,7 @@ print(row["kernel"], row["form"], repr(row["moment_scale"]))
     assert done.returncode == 0, done.stderr
     here = diagnose(client).iloc[0]
     kernel, form, scale = done.stdout.splitlines()[-1].split()
-    assert (kernel, form) == ("PretrainedKernel", "transfer")
+    assert (kernel, form) == ("PretrainedKernel", "transfer_link")
     assert float(scale.split("(")[-1].strip(")")) == pytest.approx(here["moment_scale"], rel=1e-6)
 
 
@@ -188,7 +188,7 @@ def test_ax_5230_kernel_in_use_is_the_one_asked_for(small_cov):
     add_trials(client, mixed_points(6), outcome)
     shown = diagnose(client)
     assert list(shown["kernel"]) == ["PretrainedKernel"] * 2
-    assert set(shown["form"]) == {"transfer"}
+    assert set(shown["form"]) == {"transfer_link"}
     assert "PretrainedKernel" in repr(model(client))
 
 

@@ -16,7 +16,7 @@ from mkbo_plugins.botorch.suggest import suggest
 from mkbo_plugins.trials import Trials
 from tests.several_tables import SPACE, assert_close, brute_force_sum, combined, points
 
-FORMS = ("transfer", "moment", "two_layer", "product", "normalised", "reweighted")
+FORMS = ("transfer_link", "moment", "two_layer", "product", "normalised", "reweighted")
 TURNED = ("r", "p", "q")
 
 

@@ -381,7 +381,7 @@ def test_the_named_frame_as_input_transform_gives_the_same_model(cov):
     X = torch.as_tensor(cov.space.sobol(12, seed=4))
     Y = torch.sin(X[:, :1] / 1500)
     frame = NamedFrame(cov)
-    kernel = PretrainedKernel(cov, "transfer", stock_dims=frame.num_stock_columns)
+    kernel = PretrainedKernel(cov, stock_dims=frame.num_stock_columns)
     outside = SingleTaskGP(X, Y, covar_module=kernel, input_transform=frame)
     inside = pretrained_gp(cov, X, Y)
     points = torch.as_tensor(cov.space.sobol(8, seed=5))

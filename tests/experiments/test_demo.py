@@ -29,7 +29,7 @@ def test_it_trains_the_runs_it_speaks_of(folder):
 
 def test_both_models_start_from_the_same_points(folder):
     results = pd.read_csv(folder / "results.csv").pivot(index="trial", columns="model", values="lowest_error_pct")
-    assert (results["stock"][:3] == results["transfer"][:3]).all()
+    assert (results["stock"][:3] == results["transfer_link"][:3]).all()
     assert (results.diff().dropna() <= 0).all(axis=None)
     assert len(results) == 5
 

@@ -15,7 +15,7 @@ from mkbo_plugins.skopt.columns import column_map
 from tests.skopt.conftest import as_records, mixed_dimensions, normalised
 
 
-def mapped(cov, dimensions, form="transfer", **settings):
+def mapped(cov, dimensions, form="transfer_link", **settings):
     return column_map(cov, dimensions, get_form(form), **settings)
 
 

@@ -34,7 +34,7 @@ def objective(small_cov):
     return lambda row: related(small_cov, mixed_dimensions(), row)
 
 
-def minimise(cov, objective, form="transfer", **settings):
+def minimise(cov, objective, form="transfer_link", **settings):
     dimensions = mixed_dimensions()
     chosen = {"n_calls": 6, "n_initial_points": 4, "random_state": 0, **QUICK, **settings}
     return gp_minimize(objective, dimensions, base_estimator=pretrained_regressor(cov, dimensions, form), **chosen)

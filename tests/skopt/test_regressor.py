@@ -28,7 +28,7 @@ from tests.skopt.conftest import (
 )
 
 
-def fitted(cov, form="transfer", n=14, seed=0, **settings):
+def fitted(cov, form="transfer_link", n=14, seed=0, **settings):
     X, y, _ = sample(cov, n, seed)
     return pretrained_regressor(cov, mixed_dimensions(), form, **settings).fit(X, y)
 
