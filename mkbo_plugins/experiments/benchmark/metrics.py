@@ -75,6 +75,7 @@ def compare(runs: pd.DataFrame, reference: str = "stock") -> pd.DataFrame:
 
 
 def overall(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Return means over problems by model, best mean rank first."""
-    columns = ["rank", "difference", "harmed", "ratio", "seconds"]
-    return comparison.groupby("model")[columns].mean().sort_values("rank")
+    """Return means over problems by model, geometric ones of ratios, best mean rank first."""
+    logarithms = comparison.assign(ratio=np.log(comparison["ratio"]))
+    means = logarithms.groupby("model")[["rank", "difference", "harmed", "ratio", "seconds"]].mean()
+    return means.assign(ratio=np.exp(means["ratio"])).sort_values("rank")

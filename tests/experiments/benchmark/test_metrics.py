@@ -62,3 +62,9 @@ def test_comparison_is_paired():
 def test_ratio_of_equal_values_is_one_without_doubt():
     values = np.array([3.0, 8.0, 30.0])
     assert ratio_interval(values, values) == (1.0, 1.0, 1.0)
+
+
+def test_ratios_of_problems_have_a_geometric_mean():
+    shared = {"model": "moment", "rank": 1.0, "difference": 0.0, "harmed": 0.0, "seconds": 0.1}
+    comparison = pd.DataFrame([{"problem": "a", "ratio": 0.5, **shared}, {"problem": "b", "ratio": 2.0, **shared}])
+    assert overall(comparison).loc["moment", "ratio"] == pytest.approx(1.0)
