@@ -233,13 +233,14 @@ evidence_over_trials(cov, with_hardness.X, with_hardness.y, ax=right)
 _ = right.set_title("hardness")
 
 # %% [markdown]
-# The odds fall: strength is more likely without the corrosion table than with it. The melts made are not lost. The
-# same command with `--form stock` goes on from them without the table:
+# The odds of the corrosion table fall: strength is more likely without it. For a no it takes a thousand to one, since
+# models with a table can turn it down by themselves. The melts made are not lost. The same command with `--form stock`
+# goes on from them without the table:
 
 # %%
 # !mkbo suggest --covariance corrosion.mkbo.json --done done_corrosion.csv --form stock
 
 # %% [markdown]
 # Odds compare how likely the outcomes are, not how many melts a table saves, and they wander: those of the hardness
-# table fall outside the band for a while, too, although it saved many melts. A line that keeps falling is a warning;
-# a single point is not.
+# table were against it at first, although it saved many melts. A line that keeps falling is a warning; a single point
+# is not.
