@@ -1,6 +1,6 @@
 """Time one suggestion of a target campaign with a pre-trained covariance against BoTorch's own model.
 
-Run by hand: ``python -m tests.speed.suggestion [--artefact FILE] [--runs 10] [--forms transfer moment normalised]``.
+Run by hand: ``python -m tests.speed.suggestion [--artefact FILE] [--runs 10] [--forms transfer_link link moment]``.
 A suggestion is a fit of the model and an optimisation of expected improvement. Forms take turns within every run, so
 that a busy machine slows all of them alike; ratios are of the same run.
 """
@@ -20,9 +20,10 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.botorch import pretrained_gp
+from mkbo_plugins.core.forms import DEFAULT_FORM
 
 ROWS, TARGETS, DIMENSION = 163, 50, 5
-FORMS = ("transfer", "moment", "normalised")
+FORMS = (DEFAULT_FORM, "transfer", "link", "moment", "normalised")
 MOST_RATIO, MOST_EXTRA = 2.0, 0.3
 SEARCH = {"q": 1, "num_restarts": 10, "raw_samples": 512}
 

@@ -108,7 +108,11 @@ def _benchmark(
         f"table trained by {trainer}, acquisition {acquisition}."
     )
     console.print(Markdown(write_report(compare(runs), regret, out, heading)))
-    console.print(f"Tables and plots are in {out.resolve()}", highlight=False, soft_wrap=True)
+    console.print(
+        f"Every problem is in {out.resolve() / 'report.md'}, plots and tables beside it",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _check_alone(choices: dict[str, object]) -> None:

@@ -21,7 +21,7 @@ def write_report(
     out: Path,
     heading: str,
 ) -> str:
-    """Write the comparison and its plots to a folder, and return the Markdown text.
+    """Write the comparison and its plots to a folder, and return the means over problems as Markdown text.
 
     Parameters
     ----------
@@ -35,28 +35,32 @@ def write_report(
         What was run, in one sentence.
     """
     write_atomically(out / "comparison.csv", comparison.to_csv(index=False).encode())
-    text = markdown(comparison, heading)
-    write_atomically(out / "report.md", text.encode())
+    write_atomically(out / "report.md", markdown(comparison, heading).encode())
     _save(regret_figure(curves), out / "regret.png")
     _save(rank_figure(comparison), out / "rank.png")
     _save(forest_figure(comparison), out / "ratio.png")
-    return text
+    return summary(comparison, heading)
 
 
-def markdown(comparison: pd.DataFrame, heading: str) -> str:
-    """Return the report as text: a table of area differences to the stock model, one of ratios, one of means."""
-    difference = _table(
-        comparison,
-        lambda row: f"{row.difference:+.3f} ({row.difference_low:+.3f}, {row.difference_high:+.3f}) [{row.harmed:.2f}]",
-    )
-    ratio = _table(comparison, lambda row: f"{row.ratio:.2f} ({row.ratio_low:.2f}, {row.ratio_high:.2f})")
+def summary(comparison: pd.DataFrame, heading: str) -> str:
+    """Return the means over problems as text."""
     table = overall(comparison)
     rows = [
         [str(model), *(f"{v:.3f}" for v in values)] for model, values in zip(table.index, table.values, strict=True)
     ]
     means = markdown_table(["model", *table.columns], rows)
+    return f"# Benchmark\n\n{heading}\n\n## Mean over problems\n\n{means}\n"
+
+
+def markdown(comparison: pd.DataFrame, heading: str) -> str:
+    """Return the report as text: a table of means, one of area differences to the stock model, one of ratios."""
+    difference = _table(
+        comparison,
+        lambda row: f"{row.difference:+.3f} ({row.difference_low:+.3f}, {row.difference_high:+.3f}) [{row.harmed:.2f}]",
+    )
+    ratio = _table(comparison, lambda row: f"{row.ratio:.2f} ({row.ratio_low:.2f}, {row.ratio_high:.2f})")
     return (
-        f"# Benchmark\n\n{heading}\n\n## Mean over problems\n\n{means}\n\n"
+        f"{summary(comparison, heading)}\n"
         "## Area under normalised regret minus that of the stock model\n\n"
         "With a 95 % interval by resampling paired seeds, and the share of seeds worse by more than 0.01.\n\n"
         f"{difference}\n\n## Trials to target over those of the stock model\n\n{ratio}\n"
