@@ -136,15 +136,14 @@ def _two_layer(names: _Names) -> Form:
 
 def _of_terms(names: _Names, *, near: bool = False, moment: bool = False, link: bool = False) -> Form:
     """Return a k, times the profile of the feature distance if `near`, plus what the decision function adds."""
-    parts: list[str] = []
-    scales = ["output_scale"]
-    for used, part, of_part in (
-        (near, "feature_distance", ["feature_scale"]),
-        (moment, "moment", ["moment_scale"]),
-        (link, "decision_distance", ["link_scale", "link_width"]),
-    ):
-        parts += names.each(part) if used else ()
-        scales += of_part if used else []
+    known = (
+        (near, "feature_distance", ("feature_scale",)),
+        (moment, "moment", ("moment_scale",)),
+        (link, "decision_distance", ("link_scale", "link_width")),
+    )
+    terms = [(part, scales) for used, part, scales in known if used]
+    parts = tuple(each for part, _ in terms for each in names.each(part))
+    scales = names.scales("output_scale", *(scale for _, scales in terms for scale in scales))
 
     def combine(p: Mapping[str, Array], k: Array, h: Mapping[str, Array]) -> Array:
         value = h["output_scale"] * k
@@ -152,7 +151,7 @@ def _of_terms(names: _Names, *, near: bool = False, moment: bool = False, link: 
         value = value + names.weighed("moment", "moment_scale", p, h) if moment else value
         return value + names.linked(p, h) if link else value
 
-    return Form(tuple(parts), names.scales(*scales), True, combine)
+    return Form(parts, scales, True, combine)
 
 
 _FORMS: Mapping[str, Callable[[_Names], Form]] = MappingProxyType(

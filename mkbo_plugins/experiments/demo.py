@@ -18,7 +18,7 @@ from mkbo_plugins.experiments.campaign import Campaign, run_campaign
 from mkbo_plugins.experiments.digits import SPACE, TARGET, score, tuning_table
 from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.files import write_atomically
-from mkbo_plugins.plots import convergence
+from mkbo_plugins.plots import convergence, save_figure
 from mkbo_plugins.progress import progress_bar
 
 RUNS, SUBSET, CANDIDATES, STARTS = 64, 200, 1000, 3
@@ -131,6 +131,6 @@ def _save_results(out: Path, errors: dict[str, np.ndarray]) -> None:
     axes = convergence({FORMS[f]: v for f, v in errors.items()}, "lowest error so far on all images, %", log=True)
     axes.axvspan(0.5, STARTS + 0.5, color="0.93", zorder=0)
     axes.set_xlim(0.5, next(iter(errors.values())).shape[1] + 0.5)
-    axes.figure.savefig(out / "convergence.png", dpi=150)
+    save_figure(axes.figure, out / "convergence.png")
     summary = {form: values.mean(axis=0).tolist() for form, values in errors.items()}
     (out / "summary.json").write_text(json.dumps(summary, indent=1))

@@ -23,7 +23,9 @@ from pycalphad.codegen.phase_record_factory import PhaseRecordFactory
 from pycalphad.core.phase_rec import PhaseRecord
 from pycalphad.core.utils import filter_phases, instantiate_models, unpack_species
 
-SOLUTES = ("Si", "Fe", "Cu", "Mn", "Mg", "Cr", "Zn", "Ti", "Zr", "Li")
+from mkbo_plugins.experiments.benchmark.tables import ALLOYING
+
+SOLUTES = ALLOYING
 TEMPERATURE_K, PRESSURE_PA = 450.0, 101325.0
 LEAST_WT_PCT = 0.001
 """Content that stands for none, since chemical potentials of absent elements are not defined."""

@@ -21,7 +21,7 @@ from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.experiments.campaign import Campaign, run_campaign
 from mkbo_plugins.experiments.regret import bootstrap_interval, normalised_regret, trials_to
 from mkbo_plugins.experiments.store import RunStore, make_folder
-from mkbo_plugins.plots import convergence
+from mkbo_plugins.plots import convergence, save_figure
 from mkbo_plugins.progress import progress_bar
 
 SPACE = ParameterSpace.from_dict(
@@ -120,7 +120,7 @@ def main(
     }
     shown = {"BoTorch's own covariance": regret["-", "stock"], "pre-trained on polyimide": regret["gp", DEFAULT_FORM]}
     axes = convergence(shown, "distance to the best record, share of range", start=STARTS + 1)
-    axes.figure.savefig(out / f"{target}.png", dpi=150)
+    save_figure(axes.figure, out / f"{target}.png")
     result = summarise(regret)
     result.to_csv(out / f"{target}.csv", index=False)
     typer.echo(result.round(3).to_string(index=False))

@@ -47,7 +47,7 @@ def benchmark(
         if paper:
             choices = {"--smoke": smoke, "--claim": claim, "--problem": problem, "--model": model}
             _check_alone(choices | {"--acquisition": acquisition})
-            _paper(console, out, data, PAPER_SEEDS if seeds is None else seeds, trainer or "svm_iso", jobs)
+            _paper(console, out, data, PAPER_SEEDS if seeds is None else seeds, trainer, jobs)
         else:
             _benchmark(
                 console, out, data, smoke, claim, seeds, problem, model, trainer or "gp", acquisition or "ei", jobs
@@ -121,24 +121,22 @@ def _check_alone(choices: dict[str, object]) -> None:
         raise MkboError(f"--paper says what is run, so {given} cannot be chosen; leave them out")
 
 
-def _paper(console: Console, out: Path, data: Path | None, seeds: int, trainer: str, jobs: int) -> None:
+def _paper(console: Console, out: Path, data: Path | None, seeds: int, trainer: str | None, jobs: int) -> None:
     from mkbo_plugins.experiments.benchmark.lookup import TRAINERS
-    from mkbo_plugins.experiments.benchmark.paper import EXPERIMENTS, ROTATION, run_paper
+    from mkbo_plugins.experiments.benchmark.paper import EXPERIMENTS, ROTATION, TRAINER, run_paper
     from mkbo_plugins.experiments.benchmark.paper_report import write_paper
     from mkbo_plugins.experiments.benchmark.phases import regress_phases
     from mkbo_plugins.experiments.store import make_folder
 
+    trainer = trainer or TRAINER
     _chosen("--trainer", [trainer], tuple(TRAINERS), ())
     make_folder(out)
-    phases = None if data is None else regress_phases(data)
-    left_out = (
-        ""
-        if data is not None
-        else (
-            f" Only {ROTATION} was run; the others, {[name for name in EXPERIMENTS if name != ROTATION]}, need tables: "
-            "--data names their folder."
-        )
-    )
+    phases, left_out = None, ""
+    if data is not None:
+        phases = regress_phases(data)
+    else:
+        others = [name for name in EXPERIMENTS if name != ROTATION]
+        left_out = f" Only {ROTATION} was run; the others, {others}, need tables: --data names their folder."
     results = run_paper(out, data, seeds=seeds, trials=TRIALS, n_jobs=jobs, trainer=trainer)
     heading = (
         f"{seeds} paired seeds, {TRIALS} trials after 3 random starting points; table trained by {trainer}.{left_out}"

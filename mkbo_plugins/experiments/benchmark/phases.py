@@ -47,10 +47,6 @@ class PhaseRegression:
     rank_correlation: float
     by_composition: float
 
-    def utility(self, fractions: pd.DataFrame) -> pd.Series:
-        """Return the sum of phase fractions times weights, MPa, (n,)."""
-        return fractions[list(self.weights.index)] @ self.weights
-
 
 def _rank_correlation(inputs: pd.DataFrame, strength: pd.Series) -> float:
     model = make_pipeline(MaxAbsScaler(), Ridge(alpha=PENALTY))

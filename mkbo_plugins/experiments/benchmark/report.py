@@ -10,9 +10,11 @@ from matplotlib.figure import Figure
 from mkbo_plugins.experiments.benchmark.metrics import overall
 from mkbo_plugins.experiments.regret import bootstrap_interval
 from mkbo_plugins.files import write_atomically
+from mkbo_plugins.plots.style import save_figure
 
 COLOURS = ("black", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "0.6")
 LINES = ("--", "-", "-.", ":")
+DPI = 130
 
 
 def write_report(
@@ -36,9 +38,9 @@ def write_report(
     """
     write_atomically(out / "comparison.csv", comparison.to_csv(index=False).encode())
     write_atomically(out / "report.md", markdown(comparison, heading).encode())
-    _save(regret_figure(curves), out / "regret.png")
-    _save(rank_figure(comparison), out / "rank.png")
-    _save(forest_figure(comparison), out / "ratio.png")
+    save_figure(regret_figure(curves), out / "regret.png", DPI)
+    save_figure(rank_figure(comparison), out / "rank.png", DPI)
+    save_figure(forest_figure(comparison), out / "ratio.png", DPI)
     return summary(comparison, heading)
 
 
@@ -136,7 +138,3 @@ def forest_figure(comparison: pd.DataFrame) -> Figure:
     panels[0].set_yticks(range(len(problems)), problems)
     figure.supxlabel("trials to target over those of the stock model (below 1 is better)")
     return figure
-
-
-def _save(figure: Figure, path: Path) -> None:
-    figure.savefig(path, dpi=130)
