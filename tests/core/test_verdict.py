@@ -25,6 +25,15 @@ def test_an_unrelated_table_is_not_said_to_help():
     assert verdict_on("hartmann3_unrelated", 0).answer is not Answer.YES
 
 
+def test_shuffled_outcomes_speak_against_the_table():
+    problem = FAMILIES["hartmann3"](0)
+    cov, rng = train(problem, "gp"), np.random.default_rng(0)
+    draws = [rng.choice(len(problem.outcome), 18, replace=False) for _ in range(12)]
+    verdicts = [cov.verdict(problem.pool_points[rows], rng.permutation(problem.outcome[rows])) for rows in draws]
+    assert np.median([each.log_ratio for each in verdicts]) < -1.5
+    assert sum(each.answer is Answer.YES for each in verdicts) <= 1
+
+
 def test_a_no_needs_more_than_a_yes(monkeypatch, cov):
     X = cov.space.sobol(12, seed=5)
 
@@ -34,7 +43,7 @@ def test_a_no_needs_more_than_a_yes(monkeypatch, cov):
         monkeypatch.setattr(verdict, "fitted_log_marginal", lambda fixed, form, points, z: given[form])
         return cov.verdict(X, np.arange(12.0)).answer
 
-    assert [answer(odds) for odds in (11, 9, 1 / 11, 1 / 900, 1 / 1100)] == [
+    assert [answer(odds) for odds in (3.1, 2.9, 1 / 3.1, 1 / 900, 1 / 1100)] == [
         Answer.YES,
         Answer.UNSURE,
         Answer.UNSURE,
