@@ -3,12 +3,14 @@
 import csv
 import tomllib
 import warnings
+from collections.abc import Sequence
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.files import write_atomically
+from mkbo_plugins.hints import did_you_mean
 from mkbo_plugins.parameters import parse_parameter
 from mkbo_plugins.rows import Origin
 from mkbo_plugins.space import ParameterSpace
@@ -48,6 +50,21 @@ def read_table_file(path: Path) -> "pd.DataFrame":
     book, sheet = sheet_of(path)
     table = _read_sheet(book, sheet) if book.suffix.lower() in EXCEL else _read_csv(path)
     return table.dropna(how="all")
+
+
+def read_with_columns(path: Path, columns: Sequence[str]) -> "pd.DataFrame":
+    """Read a table that must have some columns, as `read_table_file` does, with rows numbered from 0.
+
+    Raises
+    ------
+    TableError
+        If a column is missing, and as for `read_table_file`.
+    """
+    table = read_table_file(path)
+    missing = [name for name in columns if name not in table]
+    if missing:
+        raise TableError(f"{path} has no column {missing[0]!r}, only {list(table)}{did_you_mean(missing[0], table)}")
+    return table.reset_index(drop=True)
 
 
 def sheet_of(path: Path) -> tuple[Path, str]:

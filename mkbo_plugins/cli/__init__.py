@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
+from mkbo_plugins.cli.benchmarking import benchmark
 from mkbo_plugins.cli.checking import check
 from mkbo_plugins.cli.demonstration import demo
 from mkbo_plugins.cli.pretraining import pretrain
 from mkbo_plugins.cli.showing import show
 from mkbo_plugins.cli.suggesting import suggest
-from mkbo_plugins.experiments.benchmark.command import benchmark
 
 app = typer.Typer(
     add_completion=False,

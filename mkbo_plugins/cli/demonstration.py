@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mkbo_plugins.cli.messages import plain_errors
+from mkbo_plugins.cli.messages import GOES_ON, plain_errors
 from mkbo_plugins.errors import MkboError
 
 
@@ -22,7 +22,7 @@ def demo(
 
     Example: mkbo demo --seeds 10
     """
-    with plain_errors(when_interrupted="stopped; the same command goes on from here"):
+    with plain_errors(GOES_ON):
         try:
             from mkbo_plugins.experiments.demo import run_demo
         except ImportError as error:

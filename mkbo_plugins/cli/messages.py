@@ -17,10 +17,16 @@ from mkbo_plugins.errors import ArtefactError, MkboError, MkboWarning, TableErro
 from mkbo_plugins.hints import did_you_mean
 from mkbo_plugins.inputfiles import sheet_of
 
+GOES_ON = "stopped; the same command goes on from here"
+"""What an interrupted command says that keeps what is done."""
+
 
 @contextmanager
 def plain_errors(when_interrupted: str = "stopped") -> Iterator[None]:
-    """Print errors and warnings of this package as plain sentences; an error ends the command with status 2."""
+    """Print errors and warnings of this package as plain sentences; an error ends the command with status 2.
+
+    It is a context, or a decorator of a whole command.
+    """
     errors = Console(stderr=True)
 
     def print_warning(message: Warning | str, category: type[Warning], *args: object) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from mkbo_plugins.cli.messages import check_ignored, check_writable, plain_errors, print_json
+from mkbo_plugins.cli.messages import GOES_ON, check_ignored, check_writable, plain_errors, print_json
 from mkbo_plugins.cli.options import IGNORE, TABLES, TASK, TaskName
 from mkbo_plugins.cli.summary import print_summary, summary
 from mkbo_plugins.errors import TableError, TableWarning
@@ -87,7 +87,7 @@ def pretrain(
     Example: mkbo pretrain a.csv b.csv --target strength_MPa --target grain_um --space space.toml --out two.mkbo.json
     """
     console = Console(stderr=as_json)
-    with plain_errors("stopped" if resume is None else "stopped; the same command goes on from here"):
+    with plain_errors("stopped" if resume is None else GOES_ON):
         if len(tables) > 1:
             _check_given(tables, {"--space": space, "--out": out})
         written = out if out is not None else sheet_of(tables[0])[0].with_suffix(".mkbo.json")

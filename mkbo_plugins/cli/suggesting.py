@@ -98,10 +98,8 @@ def suggest(
         trials, outcome = _trials(done, target, cov, searched, pool)
         if out is not None:
             _check_merged(out, outcome, searched, trials)
-        try:
-            from mkbo_plugins.botorch.suggest import suggest as advise
-        except ImportError as error:
-            raise MkboError(str(error)) from error
+        from mkbo_plugins.botorch.suggest import suggest as advise
+
         advice = advise(
             cov,
             trials,

@@ -25,7 +25,8 @@ helped costs more trials than to keep one that does not; at 10 to 1, nine of ten
 
 FORMS = ("moment", "transfer", "link", "transfer_link")
 """Models with the table, each of which stands for a way in which it can help. ``product`` has no part in it: a stock
-covariance times any other profile explains noise better, so that it spoke for tables whose outcomes were shuffled."""
+covariance times any other profile explains noise better, so that it spoke for the table where the target's outcomes
+were shuffled."""
 
 
 class Answer(StrEnum):

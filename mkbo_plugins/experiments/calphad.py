@@ -20,7 +20,7 @@ import pandas as pd
 import typer
 
 from mkbo_plugins import ParameterSpace
-from mkbo_plugins.cli.messages import plain_errors
+from mkbo_plugins.cli.messages import GOES_ON, plain_errors
 from mkbo_plugins.experiments.equilibrium import SOLUTES, Equilibrium, solve
 from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.files import write_atomically
@@ -87,17 +87,13 @@ def candidates(alloys: pd.DataFrame, equilibria: list[Equilibrium]) -> pd.DataFr
     return table.assign(GM_J_mol=[e.energy for e in kept], utility_demo=utility.round(3))
 
 
+@plain_errors(GOES_ON)
 def main(
     out: Annotated[Path, typer.Option(help="Folder for the table; the same command goes on in it.")],
     rows: Annotated[int, typer.Option(min=1, help="Compositions.")] = 512,
     jobs: Annotated[int, typer.Option(help="Parallel processes; -1 for all cores.")] = -1,
 ) -> None:
     """Compute phase fractions and utility of aluminium alloys: alloy_calphad_candidates.csv."""
-    with plain_errors(when_interrupted="stopped; the same command goes on from here"):
-        _compute(out, rows, jobs)
-
-
-def _compute(out: Path, rows: int, jobs: int) -> None:
     make_folder(out)
     alloys = compositions(rows)
     contents = list(alloys.itertuples(index=False, name=None))

@@ -33,9 +33,11 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.ax import use_pretrained
+from mkbo_plugins.cli.messages import GOES_ON, plain_errors
 from mkbo_plugins.experiments.record import Campaign
 from mkbo_plugins.experiments.regret import bootstrap_interval, trials_to
 from mkbo_plugins.experiments.store import RunStore, make_folder
+from mkbo_plugins.inputfiles import read_with_columns
 from mkbo_plugins.progress import progress_bar
 
 SPACE = ParameterSpace.from_dict(
@@ -201,15 +203,16 @@ def summarise(misses: Mapping[str, np.ndarray], seconds: Mapping[str, np.ndarray
     return pd.DataFrame(rows)
 
 
+@plain_errors(GOES_ON)
 def main(
     table: Annotated[Path, typer.Argument(help="dafd_droplets.csv")],
     out: Annotated[Path, typer.Option(help="Folder for runs and results; a second run continues in it.")],
-    seeds: Annotated[int, typer.Option(help="Paired seeds.")] = 10,
-    trials: Annotated[int, typer.Option(help="Trials after three random starts.")] = 30,
+    seeds: Annotated[int, typer.Option(min=1, help="Paired seeds.")] = 10,
+    trials: Annotated[int, typer.Option(min=1, help="Trials after three random starts.")] = 30,
     n_jobs: Annotated[int, typer.Option(help="Parallel processes.")] = 1,
 ) -> None:
     """Look for droplets of 150 um with Ax's own models, its own transfer learning, and the pre-trained covariance."""
-    data = pd.read_csv(table).drop_duplicates([*SPACE.names, "orifice_um"])
+    data = read_with_columns(table, (*SPACE.names, SIZE, "orifice_um")).drop_duplicates([*SPACE.names, "orifice_um"])
     source = data[data["orifice_um"] == 100].sample(SOURCE_ROWS, random_state=0).reset_index(drop=True)
     target = data[data["orifice_um"] == 150].reset_index(drop=True)
     make_folder(out)

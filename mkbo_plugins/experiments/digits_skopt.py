@@ -8,7 +8,7 @@ trained. Run by hand::
 
 import math
 from collections.abc import Callable, Hashable
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +25,7 @@ from skopt import gp_minimize
 from skopt.space import Real, Space
 
 from mkbo_plugins import PretrainedCovariance, pretrain
+from mkbo_plugins.cli.messages import GOES_ON, plain_errors
 from mkbo_plugins.experiments.campaign import Campaign
 from mkbo_plugins.experiments.regret import bootstrap_interval, trials_to
 from mkbo_plugins.experiments.store import RunStore, make_folder
@@ -42,7 +43,6 @@ def dimensions() -> list[Real]:
     return [Real(1e-3, 1e5, prior="log-uniform", name="C"), Real(1e-6, 1e2, prior="log-uniform", name="gamma")]
 
 
-@lru_cache
 def _data(name: str) -> tuple[np.ndarray, np.ndarray]:
     if name == "breast_cancer":
         return load_breast_cancer(return_X_y=True)
@@ -116,10 +116,11 @@ def summarise(errors: dict[str, np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@plain_errors(GOES_ON)
 def main(
     out: Annotated[Path, typer.Option(help="Folder for runs and results; a second run continues in it.")],
-    seeds: Annotated[int, typer.Option(help="Paired seeds.")] = 10,
-    trials: Annotated[int, typer.Option(help="Trials after three random starts.")] = 20,
+    seeds: Annotated[int, typer.Option(min=1, help="Paired seeds.")] = 10,
+    trials: Annotated[int, typer.Option(min=1, help="Trials after three random starts.")] = 20,
     n_jobs: Annotated[int, typer.Option(help="Parallel processes.")] = 2,
 ) -> None:
     """Tune on all digits with plain scikit-optimize and with both kinds of knowledge."""

@@ -17,10 +17,13 @@ import pandas as pd
 import typer
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+from mkbo_plugins.cli.messages import GOES_ON, plain_errors
 from mkbo_plugins.core.forms import DEFAULT_FORM
+from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.campaign import Campaign, run_campaign
 from mkbo_plugins.experiments.regret import bootstrap_interval, normalised_regret, trials_to
 from mkbo_plugins.experiments.store import RunStore, make_folder
+from mkbo_plugins.inputfiles import read_with_columns
 from mkbo_plugins.plots import convergence, save_figure
 from mkbo_plugins.progress import progress_bar
 
@@ -33,6 +36,7 @@ SPACE = ParameterSpace.from_dict(
     }
 )
 TARGET = "G_D_ratio"
+TARGETS = ("GOPI", "GOQ")
 SOURCE_ROWS = 163
 STARTS = 3
 TRAINERS = ("svm", "gp")
@@ -83,16 +87,19 @@ def summarise(regret: dict[tuple[str, str], np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@plain_errors(GOES_ON)
 def main(
     table: Annotated[Path, typer.Argument(help="lig_graphene.csv")],
     out: Annotated[Path, typer.Option(help="Folder for runs and results; a second run continues in it.")],
-    seeds: Annotated[int, typer.Option(help="Paired seeds.")] = 10,
-    trials: Annotated[int, typer.Option(help="Trials after three random starts.")] = 30,
+    seeds: Annotated[int, typer.Option(min=1, help="Paired seeds.")] = 10,
+    trials: Annotated[int, typer.Option(min=1, help="Trials after three random starts.")] = 30,
     target: Annotated[str, typer.Option(help="Precursor to optimise: GOPI, or GOQ as the unrelated control.")] = "GOPI",
     n_jobs: Annotated[int, typer.Option(help="Parallel processes.")] = 2,
 ) -> None:
     """Optimise a precursor with knowledge of polyimide, with every form and both trainers."""
-    data = pd.read_csv(table)
+    if target not in TARGETS:
+        raise MkboError(f"--target must be one of {list(TARGETS)}, got {target!r}")
+    data = read_with_columns(table, ("precursor", *SPACE.names, TARGET))
     source = data[data["precursor"] == "PI"].sample(SOURCE_ROWS, random_state=0).reset_index(drop=True)
     pool = data[data["precursor"] == target]
     candidates, values = SPACE.to_raw(pool), pool[TARGET].to_numpy()

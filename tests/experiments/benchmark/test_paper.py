@@ -121,7 +121,7 @@ def test_experiments_give_tables_and_figures(few_rows: Path, phases: PhaseRegres
 
 
 def test_command_says_that_tables_are_needed_for_two_experiments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("mkbo_plugins.experiments.benchmark.command.TRIALS", 2)
+    monkeypatch.setattr("mkbo_plugins.cli.benchmarking.TRIALS", 2)
     result = CliRunner().invoke(app, ["benchmark", "--paper", "--out", str(tmp_path), "--seeds", "1", "--jobs", "1"])
     assert result.exit_code == 0, result.output
     report = (tmp_path / "paper.md").read_text()
@@ -133,6 +133,6 @@ def test_command_says_that_tables_are_needed_for_two_experiments(tmp_path: Path,
 
 def test_command_refuses_choices_that_the_paper_makes(tmp_path: Path):
     result = CliRunner().invoke(app, ["benchmark", "--paper", "--out", str(tmp_path), "--model", "stock"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "--model" in result.output
     assert not list(tmp_path.iterdir())

@@ -58,6 +58,6 @@ def test_command_writes_tables_and_plots(tmp_path: Path):
 
 def test_command_names_unknown_problems(tmp_path: Path):
     result = CliRunner().invoke(app, ["benchmark", "--out", str(tmp_path), "--problem", "nothing"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "nothing" in result.output
     assert "forrester" in result.output

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
+from mkbo_plugins.cli.messages import GOES_ON, plain_errors
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.files import write_atomically
 
@@ -43,7 +44,7 @@ def benchmark(
     the first is run.
     """
     console = Console()
-    try:
+    with plain_errors(GOES_ON):
         if paper:
             choices = {"--smoke": smoke, "--claim": claim, "--problem": problem, "--model": model}
             _check_alone(choices | {"--acquisition": acquisition})
@@ -52,12 +53,6 @@ def benchmark(
             _benchmark(
                 console, out, data, smoke, claim, seeds, problem, model, trainer or "gp", acquisition or "ei", jobs
             )
-    except MkboError as error:
-        console.print(f"Error: {error}", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        console.print("stopped; the same command goes on from here", highlight=False)
-        raise typer.Exit(130) from None
 
 
 def _benchmark(
