@@ -28,7 +28,8 @@ TARGET = "minus_log10_error"
 
 
 @lru_cache
-def _images(subset: int | None) -> tuple[np.ndarray, np.ndarray]:
+def images(subset: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return pixels and digits of all 1,797 images, or of a subset of them with the same share of each digit."""
     X, y = load_digits(return_X_y=True)
     if subset is not None:
         X, _, y, _ = train_test_split(X, y, train_size=subset, stratify=y, random_state=0)
@@ -45,7 +46,7 @@ def score(setting: dict[str, Any], subset: int | None = None) -> float:
     subset
         Number of images to use, of 1,797; None uses all.
     """
-    X, y = _images(subset)
+    X, y = images(subset)
     steps = [StandardScaler()] if setting["scaling"] == "standard" else []
     model = make_pipeline(
         *steps,

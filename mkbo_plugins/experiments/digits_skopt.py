@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 import typer
 from joblib import Parallel, delayed
-from sklearn.datasets import load_breast_cancer, load_digits
-from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -27,6 +27,7 @@ from skopt.space import Real, Space
 from mkbo_plugins import PretrainedCovariance, pretrain
 from mkbo_plugins.cli.messages import GOES_ON, plain_errors
 from mkbo_plugins.experiments.campaign import Campaign
+from mkbo_plugins.experiments.digits import images
 from mkbo_plugins.experiments.regret import bootstrap_interval, trials_to
 from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.progress import progress_bar
@@ -46,10 +47,7 @@ def dimensions() -> list[Real]:
 def _data(name: str) -> tuple[np.ndarray, np.ndarray]:
     if name == "breast_cancer":
         return load_breast_cancer(return_X_y=True)
-    X, y = load_digits(return_X_y=True)
-    if name == "digits_250":
-        X, _, y, _ = train_test_split(X, y, train_size=SUBSET, stratify=y, random_state=0)
-    return X, y
+    return images(SUBSET if name == "digits_250" else None)
 
 
 def log_error(setting: list[float], name: str = "digits") -> float:

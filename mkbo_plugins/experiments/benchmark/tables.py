@@ -39,6 +39,9 @@ CONCRETE = ("cement", "slag", "fly_ash", "water", "superplasticizer", "coarse_ag
 
 Rows = Callable[[pd.DataFrame], pd.Series]
 
+Hit = tuple[float, float] | None
+"""Value of an outcome to be hit, with the tolerance; None where the outcome is to be large."""
+
 
 @dataclass(frozen=True)
 class TablePair:
@@ -75,7 +78,7 @@ class TablePair:
     log: Sequence[str] = ()
     pool_file: str | None = None
     labels: bool = False
-    hit: tuple[float, float] | None = None
+    hit: Hit = None
 
     def problem(self, name: str, folder: Path, member: int) -> Problem:
         """Return the problem; `member` seeds which rows are taken where there are many."""
@@ -138,9 +141,6 @@ def _column(name: str, sign: float = 1.0) -> Rows:
 
 
 G_D_RATIO = _column("G_D_ratio")
-
-
-Hit = tuple[float, float] | None
 
 
 def _graphene(source: str, pool: str, *, labels: bool = False, hit: Hit = None) -> TablePair:
