@@ -33,6 +33,9 @@ def benchmark(
         typer.Option(help="Trainer of the covariances: gp, svm, or svm_iso (one length scale, as in the paper)."),
     ] = None,
     acquisition: Annotated[str | None, typer.Option(help="Expected improvement, ei (usual), or GP-UCB, ucb.")] = None,
+    repeats: Annotated[
+        bool, typer.Option("--repeats", help="A candidate may be tried again, as in a search of a continuous space.")
+    ] = False,
     jobs: Annotated[int, typer.Option(help="Parallel processes; -1 for all cores.")] = -1,
 ) -> None:
     """Compare pre-trained covariances with their peers on synthetic families and pairs of real tables.
@@ -47,12 +50,11 @@ def benchmark(
     with plain_errors(GOES_ON):
         if paper:
             choices = {"--smoke": smoke, "--claim": claim, "--problem": problem, "--model": model}
-            _check_alone(choices | {"--acquisition": acquisition})
+            _check_alone(choices | {"--acquisition": acquisition, "--repeats": repeats})
             _paper(console, out, data, PAPER_SEEDS if seeds is None else seeds, trainer, jobs)
         else:
-            _benchmark(
-                console, out, data, smoke, claim, seeds, problem, model, trainer or "gp", acquisition or "ei", jobs
-            )
+            trainer, acquisition = trainer or "gp", acquisition or "ei"
+            _benchmark(console, out, data, smoke, claim, seeds, problem, model, trainer, acquisition, repeats, jobs)
 
 
 def _benchmark(
@@ -66,6 +68,7 @@ def _benchmark(
     model: list[str] | None,
     trainer: str,
     acquisition: str,
+    repeats: bool,
     jobs: int,
 ) -> None:
     from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS
@@ -86,7 +89,8 @@ def _benchmark(
     count = seeds or (SMOKE_SEEDS if smoke else CLAIM_SEEDS if claim else TUNING_SEEDS)
     for option, value, choices in (("--trainer", trainer, TRAINERS), ("--acquisition", acquisition, ACQUISITIONS)):
         _chosen(option, [value], tuple(choices), ())
-    plan = Plan(problems, models, count, SMOKE_TRIALS if smoke else TRIALS, claim, trainer, acquisition)
+    trials = SMOKE_TRIALS if smoke else TRIALS
+    plan = Plan(problems, models, count, trials, claim, trainer, acquisition, repeats=repeats)
     make_folder(out)
     console.print(
         f"{len(problems)} problems, {len(models)} models, {count} seeds: {len(problems) * len(models) * count} "
@@ -100,7 +104,7 @@ def _benchmark(
     fresh = ", on members, pairs and seeds that no choice was made on" if claim else ""
     heading = (
         f"{len(problems)} problems, {count} paired seeds, {plan.trials} trials after 3 random starting points{fresh}; "
-        f"table trained by {trainer}, acquisition {acquisition}."
+        f"table trained by {trainer}, acquisition {acquisition}{', candidates may be tried again' if repeats else ''}."
     )
     console.print(Markdown(write_report(compare(runs), regret, out, heading)))
     console.print(

@@ -107,8 +107,10 @@ def run_lookup(
     seed: int,
     trials: int,
     acquisition: Acquisition = expected_improvement,
+    *,
+    repeats: bool = False,
 ) -> Record:
-    """Look up candidates one by one, none twice.
+    """Look up candidates one by one.
 
     Parameters
     ----------
@@ -122,6 +124,8 @@ def run_lookup(
         Trials after the starting points, fewer where the pool ends.
     acquisition
         What is maximised.
+    repeats
+        Whether a candidate may be tried again, with the same outcome, as hosts do that search a continuous space.
     """
     outcome = lookup.problem.outcome
     rng = np.random.default_rng(seed)
@@ -129,8 +133,9 @@ def run_lookup(
     densities, seconds, weights = [], [], []
     for trial in range(min(trials, len(outcome) - STARTS)):
         untried = np.setdiff1d(np.arange(len(outcome)), tried)
+        allowed = np.arange(len(outcome)) if repeats else untried
         if model is None:
-            tried.append(int(rng.choice(untried)))
+            tried.append(int(rng.choice(allowed)))
             continue
         began = time.perf_counter()
         y = outcome[tried]
@@ -138,7 +143,7 @@ def run_lookup(
         z = (y - centre) / spread
         predictions = model(lookup, np.array(tried), z)
         merit = acquisition(predictions, z, trial + 1)
-        chosen = int(untried[np.argmax(merit[untried])])
+        chosen = int(allowed[np.argmax(merit[allowed])])
         seconds.append(time.perf_counter() - began)
         densities.append(log_density(predictions, (outcome[untried] - centre) / spread, untried))
         weights.append(tuple(map(float, normalised(predictions))))

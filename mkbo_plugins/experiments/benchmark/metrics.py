@@ -75,7 +75,13 @@ def compare(runs: pd.DataFrame, reference: str = "stock") -> pd.DataFrame:
 
 
 def overall(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Return means over problems by model, geometric ones of ratios, best mean rank first."""
+    """Return means over problems by model, best mean rank first.
+
+    Those of ratios are geometric. Of log densities it is the median, since on a few problems the density of every model
+    with a small noise is tiny.
+    """
     logarithms = comparison.assign(ratio=np.log(comparison["ratio"]))
-    means = logarithms.groupby("model")[["rank", "difference", "harmed", "ratio", "seconds"]].mean()
-    return means.assign(ratio=np.exp(means["ratio"])).sort_values("rank")
+    by_model = logarithms.groupby("model")
+    means = by_model[["rank", "difference", "harmed", "ratio", "seconds"]].mean()
+    densities = by_model["log_density_10"].median()
+    return means.assign(ratio=np.exp(means["ratio"]), log_density_10=densities).sort_values("rank")

@@ -49,6 +49,8 @@ class Plan:
         ``"ei"``, expected improvement, or ``"ucb"``, GP-UCB with its published schedule.
     frame
         Frame of the covariances.
+    repeats
+        Whether a candidate may be tried again.
     """
 
     problems: tuple[str, ...]
@@ -59,6 +61,7 @@ class Plan:
     trainer: str = "gp"
     acquisition: str = "ei"
     frame: Frame = "centred"
+    repeats: bool = False
 
     def member(self, problem: str, seed: int) -> int:
         """Return which member of a family a seed meets."""
@@ -104,7 +107,9 @@ def load(name: str, member: int, trainer: str, frame: Frame, data: Path | None, 
 
 def _run(name: str, member: int, model: str, seed: int, plan: Plan, data: Path | None, folder: Path) -> Record:
     lookup = load(name, member, plan.trainer, plan.frame, data, folder)
-    return run_lookup(lookup, MODELS.get(model), seed, plan.trials, ACQUISITIONS[plan.acquisition])
+    return run_lookup(
+        lookup, MODELS.get(model), seed, plan.trials, ACQUISITIONS[plan.acquisition], repeats=plan.repeats
+    )
 
 
 def run(plan: Plan, out: Path, data: Path | None, *, n_jobs: int, show: bool = True) -> pd.DataFrame:
@@ -152,7 +157,8 @@ def _measures(plan: Plan, records: Mapping[tuple[Hashable, ...], Record], data: 
 
 def _key(plan: Plan, problem: str, model: str, seed: int) -> tuple[Hashable, ...]:
     training = training_name(plan.trainer, plan.frame)
-    return problem, plan.member(problem, seed), training, plan.acquisition, model, plan.trials, plan.seed(seed)
+    search = f"{plan.acquisition}_repeats" if plan.repeats else plan.acquisition
+    return problem, plan.member(problem, seed), training, search, model, plan.trials, plan.seed(seed)
 
 
 def curves(

@@ -54,6 +54,18 @@ def test_every_model_runs_a_campaign(lookup: Lookup, model: str):
     assert np.isfinite(record.log_density).all()
 
 
+def test_a_candidate_is_tried_again_only_where_that_is_allowed(lookup: Lookup):
+    def insistent(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> list[Prediction]:
+        mean = np.linspace(0, 100, len(lookup.problem.outcome))
+        return [Prediction(0.0, mean, np.ones_like(mean), 0.1)]
+
+    last = len(lookup.problem.outcome) - 1
+    once, again = (run_lookup(lookup, insistent, seed=0, trials=3, repeats=repeats) for repeats in (False, True))
+    assert len(set(once.indices)) == STARTS + 3
+    assert again.indices[STARTS:] == (last,) * 3
+    assert again.values[STARTS:] == (lookup.problem.outcome[last],) * 3
+
+
 def test_upper_confidence_bound_of_equal_members_is_that_of_one():
     rng = np.random.default_rng(0)
     one = Prediction(0.0, rng.normal(size=5), rng.uniform(1, 2, 5), 0.1)

@@ -64,7 +64,11 @@ def test_ratio_of_equal_values_is_one_without_doubt():
     assert ratio_interval(values, values) == (1.0, 1.0, 1.0)
 
 
-def test_ratios_of_problems_have_a_geometric_mean():
+def test_ratios_have_a_geometric_mean_and_log_densities_a_median():
     shared = {"model": "moment", "rank": 1.0, "difference": 0.0, "harmed": 0.0, "seconds": 0.1}
-    comparison = pd.DataFrame([{"problem": "a", "ratio": 0.5, **shared}, {"problem": "b", "ratio": 2.0, **shared}])
-    assert overall(comparison).loc["moment", "ratio"] == pytest.approx(1.0)
+    values = [(0.5, -1.0), (1.0, -60.0), (2.0, -2.0)]
+    found = overall(
+        pd.DataFrame([{"problem": i, "ratio": r, "log_density_10": d} | shared for i, (r, d) in enumerate(values)])
+    )
+    assert found.loc["moment", "ratio"] == pytest.approx(1.0)
+    assert found.loc["moment", "log_density_10"] == -2.0

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -42,14 +43,22 @@ def test_claims_share_neither_members_nor_seeds_with_tuning():
     assert claim.seed(0) == CLAIM_SEEDS
 
 
+def test_campaigns_that_may_repeat_are_stored_as_others(tmp_path: Path):
+    plan = Plan(("forrester",), ("random",), seeds=1, trials=4)
+    for count, each in enumerate((plan, replace(plan, repeats=True)), 1):
+        run(each, tmp_path, None, n_jobs=1, show=False)
+        assert len(list((tmp_path / "campaigns").glob("*.json"))) == count
+
+
 def test_members_of_a_family_differ():
     assert not (FAMILIES["rotation"](0).outcome == FAMILIES["rotation"](1).outcome).all()
 
 
 def test_command_writes_tables_and_plots(tmp_path: Path):
     arguments = ["benchmark", "--smoke", "--out", str(tmp_path), "--jobs", "1", "--seeds", "1", "--model", "moment"]
-    result = CliRunner().invoke(app, [*arguments, "--problem", "rotation"])
+    result = CliRunner().invoke(app, [*arguments, "--problem", "rotation", "--repeats"])
     assert result.exit_code == 0, result.output
+    assert "may be tried again" in result.output
     assert {"runs.csv", "comparison.csv", "report.md", "regret.png", "rank.png", "ratio.png"} <= {
         path.name for path in tmp_path.iterdir()
     }
