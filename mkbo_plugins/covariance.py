@@ -185,8 +185,8 @@ class Covariance(ABC):
 
         Notes
         -----
-        It compares how likely the values are, which is not yet checked against the trials that tables save; see
-        `mkbo_plugins.core.verdict.judge` for a case where the two differ.
+        It compares how likely the values are, not how many trials the table saves; see
+        `mkbo_plugins.core.verdict.judge` for how the two agreed, and for a case where they differ.
         """
         raw = self.space.to_raw(X)
         values = as_array(y, "y")
@@ -214,7 +214,7 @@ class Covariance(ABC):
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Any:
-        """Read a covariance written by `save`: a `PretrainedCovariance`, or a `CombinedCovariance` where it was one.
+        """Read a covariance written by `save`: a `PretrainedCovariance`, `CombinedCovariance` or `MixtureCovariance`.
 
         Raises
         ------

@@ -3,7 +3,7 @@
 import csv
 import tomllib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,22 +23,24 @@ SHEET_MARK = "::"
 """What separates a workbook from the name of one of its sheets."""
 
 
-def read_table_file(path: Path) -> "pd.DataFrame":
+def read_table_file(path: Path, space: ParameterSpace | None = None) -> "pd.DataFrame":
     """Read a table whose first row names its columns; rows without any value are left out.
 
-    Its index holds the numbers of lines or rows in the file, by which messages call them.
+    Its index holds the numbers of lines or rows in the file, by which messages call them. Empty cells are missing
+    values, and so are words such as ``NA`` and ``None``, except in the column of a parameter with a level of that name.
 
     Parameters
     ----------
     path
         A CSV file with commas, decimal points and UTF-8 text, or an Excel workbook. A workbook of several sheets is
         followed by the name of one: ``book.xlsx::Sheet1``.
+    space
+        Parameters with levels, some of which may be called like a missing value.
 
     Raises
     ------
     TableError
         If the file does not exist or is not such a table.
-
     ImportError
         If a workbook is given and openpyxl is not installed.
 
@@ -48,7 +50,7 @@ def read_table_file(path: Path) -> "pd.DataFrame":
         If names of columns begin or end with blanks, which are left out.
     """
     book, sheet = sheet_of(path)
-    table = _read_sheet(book, sheet) if book.suffix.lower() in EXCEL else _read_csv(path)
+    table = _read_sheet(book, sheet, space) if book.suffix.lower() in EXCEL else _read_csv(path, space)
     return table.dropna(how="all")
 
 
@@ -123,7 +125,7 @@ def _fault(name: str, entry: Any) -> str | None:
     return None
 
 
-def _read_csv(path: Path) -> "pd.DataFrame":
+def _read_csv(path: Path, space: ParameterSpace | None) -> "pd.DataFrame":
     import pandas as pd
 
     records = _records(path)
@@ -147,9 +149,28 @@ def _read_csv(path: Path) -> "pd.DataFrame":
             )
     text = StringIO(newline="")
     csv.writer(text).writerows(row + [""] * (len(header) - len(row)) for _, row in records)
-    table = pd.read_csv(StringIO(text.getvalue()), index_col=False, skip_blank_lines=False)
+    table = _with_levels(
+        lambda **options: pd.read_csv(StringIO(text.getvalue()), index_col=False, skip_blank_lines=False, **options),
+        header,
+        space,
+    )
     table.index = pd.Index([line for line, _ in rows], name=Origin("line", path.name))
     return _with_names(table, header, path)
+
+
+def _with_levels(
+    read: "Callable[..., pd.DataFrame]", header: Sequence[str], space: ParameterSpace | None
+) -> "pd.DataFrame":
+    """Return a table, with those columns as they are written in which a level looks like a missing value."""
+    table = read()
+    levels = {} if space is None else {p.name: p.indexed_levels for p in space.parameters}
+    columns = [(j, levels[name.strip()]) for j, name in enumerate(header) if levels.get(name.strip())]
+    if columns:
+        written = read(keep_default_na=False, na_values=[""])
+        for j, known in columns:
+            if (table.iloc[:, j].isna() & written.iloc[:, j].isin(known)).any():
+                table.isetitem(j, written.iloc[:, j].to_numpy())
+    return table
 
 
 def _records(path: Path) -> list[tuple[int, list[str]]]:
@@ -176,7 +197,7 @@ def _records(path: Path) -> list[tuple[int, list[str]]]:
     return records
 
 
-def _read_sheet(path: Path, sheet: str) -> "pd.DataFrame":
+def _read_sheet(path: Path, sheet: str, space: ParameterSpace | None) -> "pd.DataFrame":
     import zipfile
 
     import pandas as pd
@@ -189,17 +210,20 @@ def _read_sheet(path: Path, sheet: str) -> "pd.DataFrame":
                 raise TableError(f"{path} has no sheet {sheet!r}; it has {names}")
             if not sheet and len(names) > 1:
                 raise TableError(f"{path} has the sheets {names}; name one, as in {path}{SHEET_MARK}{names[0]}")
-            table = pd.read_excel(book, sheet_name=sheet or names[0])
             header = pd.read_excel(book, sheet_name=sheet or names[0], header=None, nrows=1)
+            called = ["" if pd.isna(name) else str(name) for name in header.iloc[0]] if len(header) else []
+            table = _with_levels(
+                lambda **options: pd.read_excel(book, sheet_name=sheet or names[0], **options), called, space
+            )
     except FileNotFoundError:
         raise TableError(f"{path} does not exist") from None
     except (OSError, zipfile.BadZipFile, KeyError) as error:
         raise TableError(f"{path} cannot be read as an Excel workbook: {error}; save it as .xlsx or as CSV") from error
-    called = f"{path.name}{SHEET_MARK}{sheet}" if sheet else path.name
-    if header.empty:
-        raise TableError(f"{called} is empty; a table has a row of column names, and a row for each experiment")
-    table.index = pd.RangeIndex(2, len(table) + 2, name=Origin("row", called))
-    return _with_names(table, ["" if pd.isna(name) else str(name) for name in header.iloc[0]], path)
+    origin = f"{path.name}{SHEET_MARK}{sheet}" if sheet else path.name
+    if not called:
+        raise TableError(f"{origin} is empty; a table has a row of column names, and a row for each experiment")
+    table.index = pd.RangeIndex(2, len(table) + 2, name=Origin("row", origin))
+    return _with_names(table, called, path)
 
 
 def _with_names(table: "pd.DataFrame", header: list[str], path: Path) -> "pd.DataFrame":

@@ -156,12 +156,11 @@ class Numeric(Scaled):
         return number
 
     def from_unit(self, u: np.ndarray) -> np.ndarray:
-        if self.integer:
-            return np.minimum(self.lower + np.floor(u * (self.upper - self.lower + 1)), self.upper)
-        if self.log:
-            low, high = math.log(self.lower), math.log(self.upper)
-            return np.clip(np.exp(low + u * (high - low)), self.lower, self.upper)
-        return self.lower + u * (self.upper - self.lower)
+        # Every whole number stands for the interval that is rounded to it.
+        margin = 0.5 if self.integer else 0.0
+        low, high = self.lower - margin, self.upper + margin
+        value = low * np.exp(u * math.log(high / low)) if self.log else low + u * (high - low)
+        return np.clip(np.floor(value + 0.5) if self.integer else value, self.lower, self.upper)
 
     def from_raw(self, raw: float) -> Level:
         return round(raw) if self.integer and math.isfinite(raw) and raw == round(raw) else float(raw)
@@ -210,7 +209,9 @@ class Ordered(Scaled):
         return np.asarray(self.levels, dtype=float)[index] if self.numeric else index.astype(float)
 
     def from_raw(self, raw: float) -> Level:
-        return float(raw) if self.numeric else _level_at(raw, self.name, self.levels)
+        if self.numeric:
+            return next((level for level in self.levels if level == raw), float(raw))
+        return _level_at(raw, self.name, self.levels)
 
     def to_spec(self) -> dict[str, Any]:
         return {"levels": list(self.levels), "ordered": True}

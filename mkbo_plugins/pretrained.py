@@ -29,7 +29,8 @@ class TrainingRecord:
     rows
         Number of rows trained on.
     target_mean, target_spread
-        Mean and standard deviation of the target over these rows, after the logarithm if one was taken.
+        Mean and standard deviation of the target over these rows, by their weights, after the logarithm if one was
+        taken.
     task
         ``"regression"`` or ``"classification"``.
     trainer

@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from mkbo_plugins.errors import TableWarning
-from mkbo_plugins.parameters import Parameter, Scaled
+from mkbo_plugins.parameters import Numeric, Parameter, Scaled
 from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.table import FAR_OUTSIDE
 
 LEAST_OVERLAP = 0.1
 """Share of the shorter of two ranges that both have in common, below which their units are in doubt."""
@@ -17,8 +18,14 @@ MOST_APART = 100.0
 """Ratio of the largest numbers of two ranges on linear scales, from which on their units are in doubt."""
 
 
-def warn_of_units(space: ParameterSpace, targets: Mapping[str, Parameter], *, stacklevel: int = 2) -> None:
-    """Warn of each range of a target that is unlikely to be in the units of the table.
+def warn_of_units(
+    space: ParameterSpace,
+    targets: Mapping[str, Parameter],
+    fixed: Mapping[str, Any] | None = None,
+    *,
+    stacklevel: int = 2,
+) -> None:
+    """Warn of each range or constant of a target that is unlikely to be in the units of the table.
 
     A range inside the table's or around it is taken as meant, unless its largest number is a hundred times smaller or
     larger on a linear scale. One beside the table's, with less than a tenth in common, is not.
@@ -29,14 +36,29 @@ def warn_of_units(space: ParameterSpace, targets: Mapping[str, Parameter], *, st
         The table's parameters.
     targets
         Parameters of the target by their names in the table. Those without numbers, in either, are left out.
+    fixed
+        Values of the table's parameters that the target keeps constant, by name; those beyond the bounds by more than
+        `mkbo_plugins.table.FAR_OUTSIDE` are in doubt.
     stacklevel
         As for `warnings.warn`, 2 being the caller of this function's caller.
 
     Warns
     -----
     TableWarning
-        For each such range, with both ranges and what to do.
+        For each such range, with both ranges and what to do, and for each such constant.
     """
+    for name, value in (fixed or {}).items():
+        table = space[name]
+        if not isinstance(table, Numeric):
+            continue
+        unit = float(table.to_coordinates(np.array([table.to_raw(value)]), "unit")[0, 0])
+        if not -FAR_OUTSIDE <= unit <= 1 + FAR_OUTSIDE:
+            warnings.warn(
+                f"parameter {name!r} is fixed at {value:g}, but runs from {_shown(table)} in the table. Are the units "
+                "the same? If the value is meant, the table knows little of it",
+                TableWarning,
+                stacklevel=stacklevel + 1,
+            )
     for name, target in targets.items():
         table = space[name]
         if not (_is_number(table) and _is_number(target)):

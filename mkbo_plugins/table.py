@@ -242,7 +242,10 @@ def _present_rows(frame: Any, columns: Sequence[str], missing: str, names: RowNa
     where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
     message = f"values are missing in columns {where}, {names.at(faulty)}"
     if missing == "error":
-        raise TableError(f"{message}; fill them in, or leave these rows out with missing='drop' (--drop-missing)")
+        raise TableError(
+            f"{message}; fill them in, name in the space a level that is called NA or None, or leave these rows out "
+            "with missing='drop' (--drop-missing)"
+        )
     warnings.warn(
         f"{message}; {'this row is' if faulty.size == 1 else f'these {faulty.size} rows are'} left out",
         TableWarning,

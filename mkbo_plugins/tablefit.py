@@ -1,5 +1,6 @@
 """Training on the rows of one table that was read and checked."""
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -85,6 +86,8 @@ class Fitted(NamedTuple):
 def fit_table(rows: Rows, settings: Settings, shared: FreeKernel | None = None) -> Fitted:
     """Return the covariance pre-trained on rows, with the kernel `shared` if there is one."""
     sample = rows.data if len(rows.used) == len(rows.X) else rows.data.rows(rows.used)
+    target_mean = float(np.average(sample.y, weights=sample.sample_weight))
+    target_spread = math.sqrt(np.average((sample.y - target_mean) ** 2, weights=sample.sample_weight))
     if settings.task == "classification":
         sample = replace(sample, sample_weight=balanced_weights(sample.y, sample.sample_weight))
     trained = _train(rows, sample, settings, shared)
@@ -96,8 +99,8 @@ def fit_table(rows: Rows, settings: Settings, shared: FreeKernel | None = None) 
     record = TrainingRecord(
         target=sample.target,
         rows=len(rows.used),
-        target_mean=float(sample.y.mean()),
-        target_spread=float(sample.y.std()),
+        target_mean=target_mean,
+        target_spread=target_spread,
         task=settings.task,
         trainer=settings.trainer,
         C=trained.C,

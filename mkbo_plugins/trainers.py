@@ -94,7 +94,7 @@ def train_gp(
     """Return the dual vector and mean of a Gaussian process; parameters as for `train_svm`."""
     evidence = _evidence(template, X, data, ranges, ard=ard, groups=data.groups, progress=progress)
     kernel = _with_weights(template, *_scaled(template, evidence.weights))
-    error = _held_out_error(data, evidence.loo_residuals)
+    error = held_out_error(data, evidence.loo_residuals)
     decision = DecisionFunction(kernel, WeightedPoints(X, evidence.alpha), evidence.bias)
     return Trained(decision, None, None, error, _evidence_notes(evidence.converged))
 
@@ -182,10 +182,10 @@ def train_svm(
     if not fit.converged:
         notes.append(SolverWarning("the final support vector fit hit its cap on iterations before its tolerance"))
     epsilon = None if labels else selection.epsilon
-    return Trained(decision, selection.C, epsilon, _held_out_error(data, selection.loo.residuals), notes)
+    return Trained(decision, selection.C, epsilon, held_out_error(data, selection.loo.residuals), notes)
 
 
-def _held_out_error(data: TrainingTable, residuals: np.ndarray) -> float:
+def held_out_error(data: TrainingTable, residuals: np.ndarray) -> float:
     """Return the weighted mean squared error of held-out predictions, for labels that of the predicted labels."""
     if data.classes is None:
         return float(np.average(residuals**2, weights=data.sample_weight))

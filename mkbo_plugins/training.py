@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -203,7 +204,8 @@ def _check_counts(max_rows: int, n_jobs: int | None) -> None:
 
 def _template(kernel: str | FreeKernel) -> FreeKernel:
     if isinstance(kernel, FreeKernel):
-        return kernel
+        # A sigma is replaced together with the weights, which are learned relative to it.
+        return kernel if kernel.exponent_rate is None else replace(kernel, sigma=1.0)  # type: ignore[call-arg]
     if not isinstance(kernel, str) or kernel not in KERNELS:
         raise FitError(f"kernel must be one of {list(KERNELS)} or a free kernel, got {kernel!r}")
     return KERNELS[kernel]

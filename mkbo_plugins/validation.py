@@ -1,6 +1,7 @@
 """What a trained machine predicts for each row of its table when that row is held out."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from mkbo_plugins.errors import TableError
 from mkbo_plugins.labels import balanced_weights
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.table import Task, TrainingTable, read_table
+from mkbo_plugins.trainers import held_out_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,24 +83,31 @@ def held_out(
             f"the table is not the one that the covariance was trained on ({record.rows} rows, target "
             f"{record.target!r}): rows of that one are not in it"
         )
-    weight = balanced_weights(data.y, data.sample_weight) if data.classes is not None else data.sample_weight
-    residuals = (_of_process if record.trainer == "gp" else _of_machine)(cov, X, data, weight)
+    if data.classes is not None:
+        data = replace(data, sample_weight=balanced_weights(data.y, data.sample_weight))
+    residuals = (_of_process if record.trainer == "gp" else _of_machine)(cov, X, data)
+    if not math.isclose(held_out_error(data, residuals), record.loo_mse, rel_tol=1e-3, abs_tol=1e-12):
+        raise TableError(
+            "values, weights or groups of the table are not those that the covariance was trained on: held-out errors "
+            "differ"
+        )
     values, predicted = data.y, data.y + residuals
     if cov.log_target:
         values, predicted = np.exp(values), np.exp(predicted)
     return HeldOut(values, predicted, data.numbers, data.classes)
 
 
-def _of_machine(cov: PretrainedCovariance, X: np.ndarray, data: TrainingTable, weight: np.ndarray | None) -> np.ndarray:
+def _of_machine(cov: PretrainedCovariance, X: np.ndarray, data: TrainingTable) -> np.ndarray:
     gram = np.asarray(cov.kernel.gram(X))
     labels = data.classes is not None
     assert cov.C is not None
-    return leave_one_out(gram, data.y, cov.C, cov.epsilon or 0.0, weight, data.groups, labels=labels).residuals
+    epsilon = cov.epsilon or 0.0
+    return leave_one_out(gram, data.y, cov.C, epsilon, data.sample_weight, data.groups, labels=labels).residuals
 
 
-def _of_process(cov: PretrainedCovariance, X: np.ndarray, data: TrainingTable, weight: np.ndarray | None) -> np.ndarray:
+def _of_process(cov: PretrainedCovariance, X: np.ndarray, data: TrainingTable) -> np.ndarray:
     gram = np.asarray(cov.kernel.gram(X))
-    scale = np.ones(len(X)) if weight is None else weight
+    scale = np.ones(len(X)) if data.sample_weight is None else data.sample_weight
     # A process leaves residuals of noise / amplitude times its dual vector, which gives back that ratio.
     residual = (data.y - cov.fixed.decision(X)) * scale
     ratio = float(residual @ cov.alpha / (cov.alpha @ cov.alpha))

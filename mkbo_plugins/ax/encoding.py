@@ -270,6 +270,11 @@ def _encoding(parameter: Parameter, other: AxParameter, target: SearchSpace) -> 
         return _derived(parameter, other, target)
     if isinstance(other, RangeParameter):
         _check_numeric(parameter, other)
+        if isinstance(parameter, Numeric) and parameter.log and other.lower <= 0:
+            raise SpaceError(
+                f"parameter {parameter.name!r} is on a log scale in the table, but {other.name!r} ranges from "
+                f"{other.lower:g} in the experiment; raise its lower bound above 0"
+            )
         return Affine(((other.name, _scale(other), 1.0),))
     if not isinstance(other, ChoiceParameter):
         raise SpaceError(f"parameter {other.name!r} is a {type(other).__name__}, which is not supported")

@@ -247,17 +247,23 @@ class TableDesignNode(ExternalGenerationNode):
         covs = {name: recall(fingerprint, experiment) for name, fingerprint in self.covariances.items()}
         for cov in covs.values():
             attach(experiment, cov)
-        adapter = Generators.SOBOL(experiment=experiment, seed=self.seed, deduplicate=True)
-        points = [dict(arm.parameters) for arm in adapter.gen(n=CANDIDATES).arms]
-        Z = {name: self._coordinates(cov, experiment, points) for name, cov in covs.items()}
+        # Deduplication by Ax fails where there are fewer points than asked for.
+        adapter = Generators.SOBOL(experiment=experiment, seed=self.seed, deduplicate=False)
+        drawn = [dict(arm.parameters) for arm in adapter.gen(n=CANDIDATES).arms]
+        tried = [dict(arm.parameters) for arm in experiment.arms_by_name.values()]
+        points = [point for i, point in enumerate(drawn) if point not in drawn[:i] and point not in tried]
+        n = len(points)
+        if not n:
+            self._queue = []
+            return
+        Z = {name: self._coordinates(cov, experiment, points + tried) for name, cov in covs.items()}
         signs = objective_signs(experiment, self.covariances)
-        merits = [sign * covs[name].merit(Z[name], self.directions[name]) for name, sign in signs.items()]
+        merits = [sign * covs[name].merit(Z[name][:n], self.directions[name]) for name, sign in signs.items()]
         views = {cov.fingerprint: cov.fixed.views(Z[name]) for name, cov in covs.items()}
         joint, joint_Z = SeveralTables.of([view for each in views.values() for view in each])
         merit = -distance_to_front(np.column_stack(merits))
-        order = upper_confidence_design(merit, joint.likeness, joint_Z, len(points))
-        tried = [arm.parameters for arm in experiment.arms_by_name.values()]
-        self._queue = [points[i] for i in order if points[i] not in tried]
+        order = upper_confidence_design(merit, joint.likeness, joint_Z[:n], n, present=joint_Z[n:])
+        self._queue = [points[i] for i in order]
 
     def _coordinates(self, cov: Covariance, experiment: Experiment, points: list[TParameterization]) -> np.ndarray:
         space = experiment.search_space
@@ -276,7 +282,8 @@ class TableDesignNode(ExternalGenerationNode):
         left = [point for point in self._queue if point not in pending_parameters]
         if not left:
             raise MkboError(
-                f"the search space has no further points to try before data come in; {CANDIDATES} were made"
+                f"the search space has no further points to try before data come in, of {CANDIDATES} drawn; complete "
+                "trials with their data"
             )
         return left[0]
 

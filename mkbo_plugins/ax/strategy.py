@@ -211,7 +211,7 @@ def _check_space(
     pretrained_surrogate_spec(covs, search_space, form, rename=rename, fixed=fixed)
     for cov in {one.fingerprint: one for one in covs.values()}.values():
         own = concerning(cov.space, search_space, rename, fixed)
-        warn_of_units(cov.space, ranges(cov.space, search_space, *own), stacklevel=3)
+        warn_of_units(cov.space, ranges(cov.space, search_space, *own), own[1], stacklevel=3)
 
 
 def _sobol_node(trials: int, next_node: str, seed: int) -> GenerationNode:

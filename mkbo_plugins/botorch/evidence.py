@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from botorch.models import SingleTaskGP
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from mkbo_plugins.botorch.average import AverageGP
@@ -16,7 +17,8 @@ from mkbo_plugins.errors import MkboError
 def table_verdict(model: SingleTaskGP | AverageGP) -> Verdict:
     """Return whether the table helps, as `PretrainedCovariance.verdict` judges it.
 
-    It rests on the data of the model and asks for no fit. Whether large or small outcomes are wanted does not matter.
+    It rests on the data of the model, noise variances included where they are known, and asks for no fit. Whether large
+    or small outcomes are wanted does not matter.
 
     Parameters
     ----------
@@ -39,7 +41,10 @@ def table_verdict(model: SingleTaskGP | AverageGP) -> Verdict:
             "for each"
         )
     kernel = member.covar_module
-    return judge(kernel.cov.fixed, _points(kernel, covariance_inputs(member)), member.train_targets.cpu().numpy())
+    known = isinstance(member.likelihood, FixedNoiseGaussianLikelihood)
+    noise = member.likelihood.noise.detach().cpu().numpy() if known else None
+    points = _points(kernel, covariance_inputs(member))
+    return judge(kernel.cov.fixed, points, member.train_targets.cpu().numpy(), noise)
 
 
 @torch.no_grad()

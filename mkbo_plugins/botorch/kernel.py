@@ -242,10 +242,12 @@ class PretrainedKernel(Kernel):
 
 
 def _cut_from_constants(x: Tensor) -> bool:
-    """Return whether a tensor is a slice of a concatenation in which something needs no gradient."""
-    cut = x.grad_fn
+    """Return whether a tensor is a slice from the beginning of a concatenation whose first part needs no gradient."""
+    cut: Any = x.grad_fn
     joined = cut.next_functions[0][0] if cut is not None and cut.name().startswith("Slice") else None
-    return joined is not None and joined.name().startswith("Cat") and any(f is None for f, _ in joined.next_functions)
+    if joined is None or not joined.name().startswith("Cat"):
+        return False
+    return cut._saved_start == 0 and joined.next_functions[0][0] is None
 
 
 def _is_same_view(x1: Tensor, x2: Tensor) -> bool:

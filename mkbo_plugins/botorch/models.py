@@ -24,6 +24,9 @@ from mkbo_plugins.parameters import Numeric
 from mkbo_plugins.ranges import warn_of_units
 from mkbo_plugins.space import ParameterSpace
 
+SMALL_SPREAD = 1e-3
+"""Standard deviation of outcomes below which GPyTorch's least variance, 1e-10, is no longer small beside theirs."""
+
 
 class LogNoiseGP(SingleTaskGP):
     """BoTorch's model, with the variance of unknown noise fitted through its logarithm; see `fit_logarithm`."""
@@ -98,8 +101,9 @@ def pretrained_gp(
     Warns
     -----
     TableWarning
-        If a parameter lies outside its bounds in every row, as it does when units are mistaken; or if bounds in
-        `space` are unlikely to be in the units of the table, see `mkbo_plugins.ranges.warn_of_units`.
+        If a parameter lies outside its bounds in every row, as it does when units are mistaken; if bounds in `space`
+        are unlikely to be in the units of the table, see `mkbo_plugins.ranges.warn_of_units`; or if outcomes vary so
+        little that the host cuts off variances.
     """
     check_covariance(cov)
     chosen = cov.form(form)
@@ -119,7 +123,8 @@ def pretrained_gp(
     with torch.no_grad():
         frame.transform(train_X)
     _warn_outside(frame, train_X)
-    warn_of_units(cov.space, {p.name: p for p in frame.target_space.parameters if p.name in cov.space.names})
+    _warn_of_small(train_Y)
+    warn_of_units(cov.space, {p.name: p for p in frame.target_space.parameters if p.name in cov.space.names}, fixed)
     if stock_only:
         return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, input_transform=frame, **kwargs)
     outputs = train_Y.shape[-1]
@@ -168,6 +173,20 @@ def _warn_outside(frame: NamedFrame, train_X: Tensor) -> None:
                 TableWarning,
                 stacklevel=3,
             )
+
+
+def _warn_of_small(train_Y: Tensor) -> None:
+    """Warn of outcomes whose predicted variances reach what GPyTorch takes for 0."""
+    if train_Y.shape[-2] < 2:
+        return
+    spread = train_Y.std(dim=-2).min().item()
+    if 0 < spread < SMALL_SPREAD:
+        warnings.warn(
+            f"outcomes have a standard deviation of {spread:.2g}; below {SMALL_SPREAD:g}, uncertainties are wrong, "
+            "since GPyTorch cuts off variances at 1e-10: multiply the outcomes, or take another unit",
+            TableWarning,
+            stacklevel=3,
+        )
 
 
 def _shape(value: Any) -> str:

@@ -26,6 +26,7 @@ from mkbo_plugins.core.verdict import FEWEST, Verdict, judge
 from mkbo_plugins.covariance import Covariance, Directions, direction_signs
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.parameters import Level
+from mkbo_plugins.ranges import warn_of_units
 from mkbo_plugins.space import ParameterSpace
 from mkbo_plugins.trials import Trials
 
@@ -33,7 +34,8 @@ SAMPLES = 256
 """Draws of the outcomes of pending experiments, over which improvement is averaged."""
 
 SMOOTHING = 1e-6
-"""Temperature at which improvements over pending outcomes are smoothed, in standard deviations of the outcomes."""
+"""Temperatures at which improvements over pending outcomes are smoothed: the host's, which are larger, reward twins of
+pending points. One is in units of the standardised outcome, one has none."""
 
 VERDICT_FROM = 10
 """Outcomes from which on it is said whether the table helps: fewer often point the wrong way."""
@@ -164,30 +166,50 @@ def suggest(
         if candidates is None
         else FiniteCandidates(frame.target_space, candidates)
     )
-    tables = _Tables(cov, frame, pool.initial)
+    tables = _Tables(cov, frame, pool.initial, "points of the space" if candidates is None else "candidates")
     best = None if not len(trials.y) else float(trials.y.min() if minimise else trials.y.max())
     advice = Advice((), len(trials.y), len(trials.pending), best)
     if len(trials.y) < FEWEST or np.ptp(trials.y) == 0:
+        warn_of_units(cov.space, {}, fixed)
         return replace(advice, suggestions=tuple(_first(tables, pool, trials, n, direction)))
     with manual_seed(seed):
-        X, Y = torch.tensor(trials.X), torch.tensor(trials.y)[:, None]
-        model = pretrained_gp(cov, X, -Y if minimise else Y, form=form, space=space, fixed=fixed)
+        outcomes = _Outcomes.of(trials.y, minimise)
+        X, Y = torch.tensor(trials.X), torch.tensor(outcomes.standardised)[:, None]
+        model = pretrained_gp(cov, X, Y, form=form, space=space, fixed=fixed)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        found = tuple(_next(model, tables, pool, trials, n, minimise, seed))
+        found = tuple(_next(model, tables, pool, trials, n, outcomes, seed))
     return replace(
         advice,
         suggestions=found,
-        noise=_noise(model, X[:1]),
+        noise=outcomes.spread * _noise(model, X[:1]),
         verdict=tables.verdict(trials),
         scales={name: model.covar_module.scale(name).item() for name in cov.form(form).hyperparameters},
     )
 
 
+@dataclass(frozen=True)
+class _Outcomes:
+    """Outcomes on a scale without a unit, as hosts cut off variances below 1e-10, the larger the better."""
+
+    standardised: np.ndarray
+    centre: float
+    spread: float
+    sign: float
+
+    @classmethod
+    def of(cls, y: np.ndarray, minimise: bool) -> "_Outcomes":
+        centre, spread, sign = float(y.mean()), float(y.std(ddof=1)), -1.0 if minimise else 1.0
+        return cls(sign * (y - centre) / spread, centre, spread, sign)
+
+    def in_units(self, value: float) -> float:
+        return self.centre + self.sign * self.spread * value
+
+
 class _Tables:
     """What the tables say of points in the target's raw units."""
 
-    def __init__(self, cov: Covariance, frame: NamedFrame, reference: np.ndarray) -> None:
-        self.cov, self.frame = cov, frame
+    def __init__(self, cov: Covariance, frame: NamedFrame, reference: np.ndarray, called: str) -> None:
+        self.cov, self.frame, self.called = cov, frame, called
         self.reference = [np.sort(values) for values in self.standardised(reference)]
 
     def coordinates(self, raw: np.ndarray) -> np.ndarray:
@@ -218,7 +240,7 @@ class _Tables:
                 label = int(predicted > 0)
                 name = repr(member.record.classes[label]) if member.record.classes else f"label {2 * label - 1}"
                 said = f"the table's decision value for {target} is {predicted:.2g}, which speaks for {name}"
-            parts.append(f"{said}, more than for {below:.0%} of the candidates")
+            parts.append(f"{said}, more than for {below:.0%} of the {self.called}")
         return "; ".join(parts)
 
     def verdict(self, trials: Trials) -> Verdict | None:
@@ -260,15 +282,14 @@ def _next(
     pool: FiniteCandidates | SpaceCandidates,
     trials: Trials,
     n: int,
-    minimise: bool,
+    outcomes: _Outcomes,
     seed: int,
 ) -> Iterator[Suggestion]:
-    sign = -1.0 if minimise else 1.0
-    best = float((sign * trials.y).max())
-    spread = float(trials.y.std()) or 1.0
+    best = float(outcomes.standardised.max())
+    so_far = outcomes.in_units(best)
     tried, pending = trials.tried, trials.pending
     for left in range(n, 0, -1):
-        acquisition = _improvement(model, best, pending, seed, spread)
+        acquisition = _improvement(model, best, pending, seed)
         index, point = pool.best(lambda raw: _merit(acquisition, raw), tried, left)  # noqa: B023 - called at once
         tried, pending = np.concatenate([tried, point]), np.concatenate([pending, point])
         with torch.no_grad():
@@ -277,11 +298,11 @@ def _next(
         chance = float(norm.cdf((mean - best) / deviation))
         reason = Reason.EXPLOIT if mean > best else Reason.EXPLORE
         said = {
-            Reason.EXPLOIT: f"predicted to be better than the best so far, {sign * best:.4g}",
-            Reason.EXPLORE: f"uncertain enough for a chance of {chance:.0%} to be better than {sign * best:.4g}",
+            Reason.EXPLOIT: f"predicted to be better than the best so far, {so_far:.4g}",
+            Reason.EXPLORE: f"uncertain enough for a chance of {chance:.0%} to be better than {so_far:.4g}",
         }[reason]
         if chance < HOPELESS:
-            said = f"nothing left that is likely to beat the best so far, {sign * best:.4g}; you may stop"
+            said = f"nothing left that is likely to beat the best so far, {so_far:.4g}; you may stop"
         says = tables.predict(point)
         yield Suggestion(
             pool.space.from_raw(point)[0],
@@ -289,27 +310,23 @@ def _next(
             reason,
             f"{said}; {tables.sentence(point, says)}",
             says,
-            sign * mean,
-            deviation,
+            outcomes.in_units(mean),
+            outcomes.spread * deviation,
             chance,
         )
 
 
-def _improvement(
-    model: SingleTaskGP, best: float, pending: np.ndarray, seed: int, spread: float
-) -> AcquisitionFunction:
+def _improvement(model: SingleTaskGP, best: float, pending: np.ndarray, seed: int) -> AcquisitionFunction:
     if not len(pending):
         return LogExpectedImprovement(model, best_f=best)
     sampler = SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=seed)
-    # The host's temperatures are in units of the outcome, and reward twins of a pending point where these are small.
-    temperature = SMOOTHING * spread
     return qLogExpectedImprovement(
         model,
         best_f=best,
         sampler=sampler,
         X_pending=torch.tensor(pending),
-        tau_relu=temperature,
-        tau_max=temperature,
+        tau_relu=SMOOTHING,
+        tau_max=SMOOTHING,
     )
 
 

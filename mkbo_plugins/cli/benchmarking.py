@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from mkbo_plugins.cli.messages import GOES_ON, plain_errors
+from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.files import write_atomically
 

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mkbo_plugins.cli.messages import check_ignored, counted, in_options, plain_errors, print_json
+from mkbo_plugins.cli.messages import check_ignored, counted, print_json
 from mkbo_plugins.cli.options import IGNORE, TABLE, TASK, TaskName
+from mkbo_plugins.commands import in_options, plain_errors
 from mkbo_plugins.inputfiles import read_space_file, read_table_file
 from mkbo_plugins.inspection import Severity, inspect_table
 
@@ -33,8 +34,8 @@ def check(
     Example: mkbo check patents.xlsx::Sheet1 --target strength_MPa --space space.toml --json
     """
     with plain_errors():
-        data = read_table_file(table)
         described = None if space is None else read_space_file(space)
+        data = read_table_file(table, described)
         ignored = check_ignored(ignore, data.columns, [target, groups, *(described.names if described else ())])
         findings = inspect_table(
             data,

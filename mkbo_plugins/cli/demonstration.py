@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mkbo_plugins.cli.messages import GOES_ON, plain_errors
+from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.errors import MkboError
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from mkbo_plugins.cli.messages import GOES_ON, check_ignored, check_writable, plain_errors, print_json
+from mkbo_plugins.cli.messages import check_ignored, check_writable, print_json
 from mkbo_plugins.cli.options import IGNORE, TABLES, TASK, TaskName
 from mkbo_plugins.cli.summary import print_summary, summary
+from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.errors import TableError, TableWarning
 from mkbo_plugins.inputfiles import read_space_file, read_table_file, sheet_of
 from mkbo_plugins.inspection import doubts_of_columns
@@ -94,8 +95,8 @@ def pretrain(
         check_writable(written, [*tables, space, resume])
         if resume is not None:
             check_writable(resume, [*tables, space])
-        data = [read_table_file(table) for table in tables]
         described = None if space is None else read_space_file(space)
+        data = [read_table_file(table, described) for table in tables]
         used = [*target, groups, *(described.names if described else ())]
         ignored = check_ignored(ignore, [name for one in data for name in one.columns], used)
         chosen = described or _space_from_table(console, data[0], target[0], groups, ignored)

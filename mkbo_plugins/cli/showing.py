@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mkbo_plugins.cli.messages import check_writable, plain_errors, print_json
+from mkbo_plugins.cli.messages import check_writable, print_json
 from mkbo_plugins.cli.summary import print_summary, summary
+from mkbo_plugins.commands import plain_errors
 from mkbo_plugins.pretrained import PretrainedCovariance
 
 

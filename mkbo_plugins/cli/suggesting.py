@@ -10,10 +10,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from mkbo_plugins.cli.messages import check_writable, counted, plain_errors, print_json
+from mkbo_plugins.cli.messages import check_writable, counted, print_json
+from mkbo_plugins.commands import plain_errors
 from mkbo_plugins.core.forms import DEFAULT_FORM, of_table
 from mkbo_plugins.covariance import Covariance, Directions
 from mkbo_plugins.errors import MkboError, SpaceError, TableError
+from mkbo_plugins.hints import did_you_mean
 from mkbo_plugins.inputfiles import read_space_file, read_table_file, write_table_file
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.rows import RowNames
@@ -91,11 +93,13 @@ def suggest(
         fixed = _fixed(cov, fix or [])
         given = None if space is None else read_space_file(space)
         searched = given or ParameterSpace(tuple(p for p in cov.space.parameters if p.name not in fixed))
-        pool = None if candidates is None else read_table_file(candidates)
+        pool = None if candidates is None else read_table_file(candidates, searched)
+        if pool is not None:
+            _check_fixed(pool, fixed, cov)
         points = None if pool is None else searched.to_raw(pool)
         if points is not None:
             warn_outside(points, searched, RowNames.of(pool))
-        trials, outcome = _trials(done, target, cov, searched, pool)
+        trials, outcome = _trials(done, target, cov, searched, pool, fixed)
         if out is not None:
             _check_merged(out, outcome, searched, trials)
         from mkbo_plugins.botorch.suggest import suggest as advise
@@ -131,6 +135,10 @@ def _fixed(cov: Covariance, entries: list[str]) -> dict[str, Any]:
         name, equals, text = entry.partition("=")
         if not equals:
             raise SpaceError(f"--fix takes NAME=VALUE, got {entry!r}")
+        if name not in cov.space.names:
+            raise SpaceError(f"--fix names {name!r}, which is not pre-trained{did_you_mean(name, cov.space.names)}")
+        if name in fixed:
+            raise SpaceError(f"--fix gives {name!r} twice; keep one")
         levels = {str(level): level for level in getattr(cov.space[name], "levels", ())}
         try:
             fixed[name] = levels[text] if text in levels else float(text)
@@ -140,16 +148,33 @@ def _fixed(cov: Covariance, entries: list[str]) -> dict[str, Any]:
     return fixed
 
 
+def _check_fixed(table: "pd.DataFrame", fixed: dict[str, Any], cov: Covariance) -> None:
+    """Raise a `TableError` if a table has rows in which a fixed parameter has another value."""
+    for name, value in fixed.items():
+        if name not in table:
+            continue
+        given = table[name]
+        faulty = np.flatnonzero(given.notna() & (given != value))
+        if len(faulty):
+            names = RowNames.of(table)
+            raise TableError(
+                f"--fix {name}={value} does not hold in {names.at(faulty)}, where column {name!r} has other values; "
+                f"leave these rows out, or describe {name!r} in the target's --space instead of fixing it"
+            )
+
+
 def _trials(
     done: Path | None,
     target: str | None,
     cov: Covariance,
     space: ParameterSpace,
     pool: "pd.DataFrame | None",
+    fixed: dict[str, Any],
 ) -> tuple[Trials, str]:
     if done is None:
         return Trials.none(space), target or cov.targets[0]
-    table = read_table_file(done)
+    table = read_table_file(done, space)
+    _check_fixed(table, fixed, cov)
     if target is None:
         labels = [] if pool is None else [str(name) for name in pool.columns]
         constant = [name for name in cov.space.names if name not in space.names]
@@ -167,7 +192,7 @@ def _check_merged(out: Path, outcome: str, space: ParameterSpace, trials: Trials
     if not out.exists():
         return
     try:
-        earlier = read_table_file(out)
+        earlier = read_table_file(out, space)
         measured = earlier[earlier[outcome].notna()]
         points = space.to_raw(measured)
     except (MkboError, KeyError):

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from mkbo_plugins.cli.messages import in_options
+from mkbo_plugins.commands import in_options
 from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.report import describe, describe_interactions, describe_parameters

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from mkbo_plugins.errors import MkboError
 
 
@@ -34,7 +36,7 @@ def gp_ucb_beta(trial: int, candidates: int, delta: float = 0.1) -> float:
     Source: Srinivas et al., "Gaussian process optimization in the bandit setting", ICML 2010, theorem 1.
     """
     for name, value in (("trial", trial), ("candidates", candidates)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
             raise MkboError(f"{name} must be a whole number of at least 1, got {value!r}")
     if not 0 < delta < 1:
         raise MkboError(f"delta must lie between 0 and 1, got {delta!r}")

@@ -83,9 +83,10 @@ class FixedCovariance:
 
     def standardised_decision(self, X: Array) -> Array:
         """Return g at points (..., n, d), centred and scaled by its mean and spread over the table's rows."""
-        return self._recent.get(
+        known = self._recent.get(
             "decision", (X,), lambda points: (self.decision(points) - self.decision_mean) / self.decision_spread
         )
+        return array_namespace(known).asarray(known, copy=True)
 
     def part(self, name: str, X: Array, Y: Array | None = None, *, elementwise: bool = False) -> Array:
         """Return one fixed part between points.

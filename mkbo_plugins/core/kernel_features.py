@@ -6,6 +6,7 @@ of tau_k; a normalised one divides the features by ``sqrt(K_2(x, x))``.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from mkbo_plugins.core.features import log_tau_squared, monomial_exponents, monomial_weights, monomials
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.normalisation import NormalisedKernel
+from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighting import ReweightedKernel
 from mkbo_plugins.errors import KernelError
 
@@ -80,7 +82,8 @@ def kernel_features(kernel: FreeKernel | ReweightedKernel | NormalisedKernel, X:
     fixed = kernel.kernel.dimension if isinstance(kernel, NormalisedKernel) else kernel.dimension
     if fixed is not None and fixed != d:
         raise KernelError(f"the kernel has {fixed} coordinates, but the points have {d}")
-    degree = _degree(base, X, q)
+    inner = kernel.kernel if isinstance(kernel, NormalisedKernel) else kernel
+    degree = _degree(base, X, q, inner.tables if isinstance(inner, ReweightedKernel) else ())
     count = math.comb(d + degree, d)
     if count > MAX_FEATURES:
         raise KernelError(
@@ -132,15 +135,30 @@ def _tau(kernel: FreeKernel | ReweightedKernel | NormalisedKernel, exponents: np
     return np.exp(log_tau_squared(inner, exponents) / 2)
 
 
-def _degree(base: FreeKernel, X: np.ndarray, q: int) -> int:
-    """Return the degree at which h at ``<<x, ..., x>>`` of 2q arguments is complete for the farthest point."""
+def _degree(base: FreeKernel, X: np.ndarray, q: int, tables: Sequence[WeightedPoints]) -> int:
+    """Return the degree at which h at ``<<x, ..., x>>`` of 2q arguments is complete for the farthest point.
+
+    Raises
+    ------
+    KernelError
+        If it is above `MAX_DEGREE`.
+    """
     if math.isfinite(base.degree_limit):
         return int(base.degree_limit)
+    # A table multiplies the weight of a monomial by its square at the table's points, up to a constant.
+    reach = np.ones(X.shape[1])
+    for table in tables:
+        reach = reach * np.maximum(1.0, np.max(np.abs(table.points), axis=0) ** 2)
     # Normalising divides by K_2, whose own series must be complete as well.
-    c = max(float(np.max(np.sum(base.weighted(np.abs(X) ** power), axis=1))) for power in (2, 2 * q))
+    c = max(float(np.max(np.sum(base.weighted(np.abs(X) ** power * reach), axis=1))) for power in (2, 2 * q))
     logs = np.array([base.log_coefficient(p) + p * math.log(c) if c else 0.0 for p in range(MAX_DEGREE + 1)])
     if not c:
         return 0
     sums = np.logaddexp.accumulate(logs)
     complete = np.flatnonzero(sums >= sums[-1] + math.log1p(-SERIES_TOLERANCE))
-    return int(complete[0]) if sums[-1] - logs[-1] > -math.log(SERIES_TOLERANCE) else MAX_DEGREE
+    if sums[-1] - logs[-1] <= -math.log(SERIES_TOLERANCE):
+        raise KernelError(
+            f"the kernel's series needs degrees above {MAX_DEGREE} at these points; use a larger sigma, or mend points "
+            "far from the origin"
+        )
+    return int(complete[0])

@@ -41,6 +41,19 @@ def positive(value: Any, name: str) -> float:
     return float(value)
 
 
+def not_negative(value: Any, name: str) -> float:
+    """Return a finite number of at least 0 as a float.
+
+    Raises
+    ------
+    KernelError
+        If it is not one; the message calls it `name`.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+        raise KernelError(f"{name} must be a finite number of at least 0, got {value!r}")
+    return float(value)
+
+
 def sequence(values: Any, name: str) -> tuple[Any, ...]:
     """Return the items of a list, tuple or vector.
 
@@ -277,13 +290,11 @@ class TaylorSeries(FreeKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        coefficients = sequence(self.coefficients, "coefficients")
-        for q, kappa in enumerate(coefficients):
-            if isinstance(kappa, bool) or not isinstance(kappa, Real) or not 0 <= float(kappa) < math.inf:
-                raise KernelError(f"coefficients[{q}] must be a finite number of at least 0, got {kappa!r}")
+        given = sequence(self.coefficients, "coefficients")
+        coefficients = tuple(not_negative(kappa, f"coefficients[{q}]") for q, kappa in enumerate(given))
         if not any(coefficients):
             raise KernelError("coefficients must hold at least one number above 0")
-        object.__setattr__(self, "coefficients", tuple(map(float, coefficients)))
+        object.__setattr__(self, "coefficients", coefficients)
 
     @property
     def degree_limit(self) -> float:

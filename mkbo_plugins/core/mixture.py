@@ -20,7 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from mkbo_plugins.core.arrays import Array, per_pair
-from mkbo_plugins.core.kernels import check_points, gram_points, positive, sequence
+from mkbo_plugins.core.kernels import check_points, gram_points, not_negative, positive, sequence
 from mkbo_plugins.errors import FitError, KernelError
 
 Triple: TypeAlias = tuple[float, float, float]
@@ -79,15 +79,13 @@ class KernelMixture:
     dimension: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("variances", "scales"):
+        for name, checked in (("variances", not_negative), ("scales", positive)):
             values = sequence(getattr(self, name), name)
             if len(values) != 3:
                 raise KernelError(f"{name} must hold 3 numbers, one per component, got {len(values)}")
-            object.__setattr__(self, name, tuple(map(float, values)))
-        if not all(0 <= v < math.inf for v in self.variances) or not any(self.variances):
-            raise KernelError(f"variances must be finite, not negative and not all 0, got {self.variances}")
-        for i, scale in enumerate(self.scales):
-            positive(scale, f"scales[{i}]")
+            object.__setattr__(self, name, tuple(checked(value, f"{name}[{i}]") for i, value in enumerate(values)))
+        if not any(self.variances):
+            raise KernelError("variances must not all be 0")
         object.__setattr__(self, "noise", positive(self.noise, "noise"))
 
     def __call__(self, x: Array, y: Array) -> Array:

@@ -24,7 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mkbo_plugins.core.kernel_features import KernelFeatures, free_base, has_finite_features, kernel_features
-from mkbo_plugins.core.kernels import FreeKernel, Polynomial, positive
+from mkbo_plugins.core.kernels import FreeKernel, Polynomial, not_negative, positive
 from mkbo_plugins.core.normalisation import NormalisedKernel
 from mkbo_plugins.core.pnorm_dual import ACCEPTED_GAP, Dual, Solution, solve
 from mkbo_plugins.core.reweighting import ReweightedKernel, reweight
@@ -219,10 +219,10 @@ class PNormSVR(RegressorMixin, _PNormMachine):
 
     def _dual(self, features: np.ndarray, target: np.ndarray, separable: bool) -> Dual:
         C = positive(self.C, "C")
-        if not 0 <= self.epsilon < np.inf:
-            raise KernelError(f"epsilon must be a finite number of at least 0, got {self.epsilon!r}")
         bound = np.full(len(target), C)
-        return Dual(features, target, -bound, bound, C, float(self.epsilon), _order(self.q), separable)
+        return Dual(
+            features, target, -bound, bound, C, not_negative(self.epsilon, "epsilon"), _order(self.q), separable
+        )
 
     def predict(self, X: Any) -> np.ndarray:
         """Return g at points (n, d), (n,)."""

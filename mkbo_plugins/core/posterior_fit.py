@@ -1,9 +1,10 @@
 """Hyperparameters of a form of greatest posterior density: marginal likelihood of the target times priors."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize
@@ -20,6 +21,10 @@ Source: as for `length_scale_prior`; the lower bound is BoTorch's.
 """
 
 
+LogPrior: TypeAlias = Callable[[np.ndarray, Sequence[Hyperparameter]], tuple[float, np.ndarray]]
+"""Function of logarithms of hyperparameters and their priors to a log density and its gradient."""
+
+
 def log_bounds(priors: Iterable[Hyperparameter]) -> np.ndarray:
     """Return bounds on the hyperparameters' logarithms, (p, 2)."""
     return np.array([(math.log(prior.lower), math.log(prior.upper)) for prior in priors]).reshape(-1, 2)
@@ -33,6 +38,17 @@ def log_prior(theta: np.ndarray, priors: Sequence[Hyperparameter]) -> tuple[floa
     spreads = np.array([prior.log_spread for prior in priors])
     scores = (theta - np.array([prior.log_mean for prior in priors])) / spreads
     return float(-theta.sum() - scores @ scores / 2), -1 - scores / spreads
+
+
+def log_prior_of_logarithms(theta: np.ndarray, priors: Sequence[Hyperparameter]) -> tuple[float, np.ndarray]:
+    """Return the log density of the logarithms theta (p,) of hyperparameters, up to a constant, and its gradient (p,).
+
+    Integrals over hyperparameters, unlike their most likely values, do not depend on which density is taken; an
+    expansion of the integrand about its maximum is good in the coordinates in which the prior is normal.
+    """
+    spreads = np.array([prior.log_spread for prior in priors])
+    scores = (theta - np.array([prior.log_mean for prior in priors])) / spreads
+    return -float(scores @ scores) / 2, -scores / spreads
 
 
 def prior_mode(prior: Hyperparameter) -> float:
@@ -53,13 +69,14 @@ class PosteriorDensity:
     y
         Standardised values, (n,).
     noise
-        Known noise variance in units of the variance of `y`; None if it is learned.
+        Known noise variance in units of the variance of `y`, one for all values or one for each; None if it is
+        learned.
     """
 
     model: FormModel
     data: Points
     y: np.ndarray
-    noise: float | None
+    noise: float | np.ndarray | None
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -78,7 +95,7 @@ class PosteriorDensity:
         medians = [prior.log_mean for prior in self.priors[:scales]]
         return np.array(medians + [math.log(prior_mode(prior)) for prior in self.priors[scales:]])
 
-    def split(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
+    def split(self, theta: np.ndarray) -> tuple[np.ndarray, float | np.ndarray]:
         """Return the form's hyperparameters, still as logarithms, and the noise variance."""
         if self.noise is not None:
             return theta, self.noise
@@ -87,22 +104,29 @@ class PosteriorDensity:
     def posterior(self, theta: np.ndarray) -> FormPosterior:
         """Return the process conditioned on the data."""
         of_form, noise = self.split(theta)
-        covariance = self.model.value(self.pairs, of_form) + noise * np.eye(len(self.y))
+        covariance = _with_noise(self.model.value(self.pairs, of_form), noise)
         return FormPosterior(self.model, of_form, self.data, Process.conditioned(covariance, self.y))
 
     def log_evidence(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log marginal likelihood and its gradient, (p,)."""
         of_form, noise = self.split(theta)
         covariance, slopes = self.model.gradient(self.pairs, of_form)
-        process = Process.conditioned(covariance + noise * np.eye(len(self.y)), self.y)
+        process = Process.conditioned(_with_noise(covariance, noise), self.y)
         slope = process.evidence_slope()
         gradient = np.einsum("ij,ijk->k", slope, slopes)
         if self.noise is None:
             gradient = np.append(gradient, noise * np.trace(slope))
         return process.log_evidence, gradient
 
-    def maximise(self, starts: Iterable[np.ndarray]) -> np.ndarray:
+    def maximise(self, starts: Iterable[np.ndarray], prior: LogPrior = log_prior) -> np.ndarray:
         """Return the best of the local maxima found from some starting points, (p,).
+
+        Parameters
+        ----------
+        starts
+            Logarithms of hyperparameters, (p,) each.
+        prior
+            Log density that is added to the log evidence.
 
         Raises
         ------
@@ -111,8 +135,8 @@ class PosteriorDensity:
         """
 
         def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            evidence, prior = self.log_evidence(theta), log_prior(theta, self.priors)
-            return -evidence[0] - prior[0], -evidence[1] - prior[1]
+            evidence, added = self.log_evidence(theta), prior(theta, self.priors)
+            return -evidence[0] - added[0], -evidence[1] - added[1]
 
         bounds = log_bounds(self.priors)
         fits = [
@@ -120,3 +144,7 @@ class PosteriorDensity:
             for start in starts
         ]
         return min(fits, key=lambda fit: float(fit.fun)).x
+
+
+def _with_noise(covariance: np.ndarray, noise: float | np.ndarray) -> np.ndarray:
+    return covariance + np.diag(np.full(len(covariance), noise))

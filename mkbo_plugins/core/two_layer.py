@@ -1,6 +1,5 @@
 """Two-layer kernels: a stationary profile of the distance between feature vectors."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,12 +23,12 @@ class FeatureDistance:
         """Return the value from the mantissa of ``S(x * y)``."""
         xp = array_namespace(between)
         log_x, log_y = (side.half_log_scale + side.log_damping for side in (x, y))
-        # Subtracted on a common scale, so that two overflowing terms cannot give infinity minus infinity.
-        common = xp.maximum(xp.max(log_x), xp.max(log_y)) if math.prod(between.shape) else 0.0
+        # Subtracted on the pair's scale, so that two overflowing terms cannot give infinity minus infinity.
+        common = xp.maximum(log_x, log_y)
         of_x, of_y = xp.exp(log_x - common), xp.exp(log_y - common)
         difference = x.diagonal * of_x**2 + y.diagonal * of_y**2 - 2 * between * (of_x * of_y)
         positive = difference > 0
-        unit = xp.where(positive, xp.exp(2 * common * xp.ones_like(difference)), xp.zeros_like(difference))
+        unit = xp.where(positive, xp.exp(2 * common + xp.zeros_like(difference)), xp.zeros_like(difference))
         return xp.where(positive, difference, xp.zeros_like(difference)) * unit
 
     @staticmethod

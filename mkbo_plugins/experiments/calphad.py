@@ -20,7 +20,7 @@ import pandas as pd
 import typer
 
 from mkbo_plugins import ParameterSpace
-from mkbo_plugins.cli.messages import GOES_ON, plain_errors
+from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.experiments.equilibrium import SOLUTES, Equilibrium, solve
 from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.files import write_atomically

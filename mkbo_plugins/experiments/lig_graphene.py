@@ -17,11 +17,12 @@ import pandas as pd
 import typer
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
-from mkbo_plugins.cli.messages import GOES_ON, plain_errors
+from mkbo_plugins.bootstrap import bootstrap_interval
+from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.campaign import Campaign, run_campaign
-from mkbo_plugins.experiments.regret import bootstrap_interval, normalised_regret, trials_to
+from mkbo_plugins.experiments.regret import normalised_regret, trials_to
 from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.inputfiles import read_with_columns
 from mkbo_plugins.plots import convergence, save_figure

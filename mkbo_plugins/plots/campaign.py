@@ -1,15 +1,16 @@
 """Plots of campaigns: how fast the outcome improves, and what it says about the table."""
 
 from collections.abc import Mapping
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
+from mkbo_plugins.bootstrap import bootstrap_interval
 from mkbo_plugins.core.verdict import AGAINST_TABLE, FEWEST, FOR_TABLE
 from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import TableError
-from mkbo_plugins.experiments.regret import bootstrap_interval
 from mkbo_plugins.plots.style import PRETRAINED, STYLES, finish, panel
 
 
@@ -37,7 +38,7 @@ def convergence(
         The axes drawn on.
     """
     ax = panel(ax)
-    for (name, values), (colour, line, marker) in zip(curves.items(), STYLES, strict=False):
+    for (name, values), (colour, line, marker) in zip(curves.items(), cycle(STYLES), strict=False):
         data = np.asarray(values)
         trials = np.arange(start, start + data.shape[1])
         ax.fill_between(trials, *bootstrap_interval(data), color=colour, alpha=0.15, linewidth=0)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,10 @@ def covariance_slice(
     everything = np.concatenate([middle, raw])
     ax = panel(ax, 4.4, 3.0)
     chosen = cov.space[parameter]
-    for form, style in zip(forms, STYLES, strict=False):
+    for form, style in zip(forms, cycle(STYLES), strict=False):
         covariance = _prior(cov, form, everything)
         scale = np.sqrt(np.diag(covariance))
-        _draw(ax, chosen, raw, (covariance / np.outer(scale, scale))[0, 1:], style, LABELS.get(form, form))
+        _draw(ax, chosen, (covariance / np.outer(scale, scale))[0, 1:], style, LABELS.get(form, form))
     _mark(ax, chosen, cov, middle)
     ax.set_ylim(top=1.05)
     ax.legend(frameon=False, fontsize=9)
@@ -136,7 +137,7 @@ def prior_draws(
         values, vectors = np.linalg.eigh(_prior(cov, form, raw))
         functions = vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * normal)
         for i, function in enumerate(functions.T):
-            _draw(axes, chosen, raw, function, STYLES[i % len(STYLES)], None)
+            _draw(axes, chosen, function, STYLES[i % len(STYLES)], None)
         axes.set_title(LABELS.get(form, form), fontsize=10)
         finish(axes, parameter, "")
     ax[0].set_ylabel("outcome, standard deviations")
@@ -178,9 +179,7 @@ def _prior(cov: Covariance, form: str, raw: np.ndarray) -> np.ndarray:
     return np.asarray(model.value(model.pairs(points), np.array(theta)))
 
 
-def _draw(
-    ax: Any, parameter: Parameter, raw: np.ndarray, values: np.ndarray, style: tuple[str, str, str], label: str | None
-) -> None:
+def _draw(ax: Any, parameter: Parameter, values: np.ndarray, style: tuple[str, str, str], label: str | None) -> None:
     """Draw values over the parameter's own numbers, or over the names of its levels."""
     colour, line, marker = style
     if parameter.indexed_levels:

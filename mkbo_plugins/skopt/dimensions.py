@@ -142,7 +142,8 @@ class NumericColumn:
 class LevelColumns:
     """The column or columns of a Categorical dimension: one of each level, one in all for two levels or a single one.
 
-    Rows may be any numbers, as the host's search moves between levels; everything is linear in them.
+    Rows may be any numbers, as the host's search moves between levels. Each is taken as the level that the host will
+    round it to: a mixture of levels may be better than every level.
 
     Parameters
     ----------
@@ -185,7 +186,8 @@ class LevelColumns:
     def _one_hot(self, X: np.ndarray) -> np.ndarray:
         if len(self.levels) == 1:
             return np.ones_like(X)
-        return np.hstack([1 - X, X]) if len(self.levels) == 2 else X
+        chosen = (X[:, 0].real > 0.5).astype(int) if len(self.levels) == 2 else np.argmax(X.real, axis=1)
+        return np.eye(len(self.levels))[chosen]
 
     def to_frame(self, X: np.ndarray, inputs: Inputs) -> np.ndarray:
         """Map columns to frame coordinates of the pre-trained parameter."""

@@ -242,12 +242,15 @@ class PretrainedRegressor(GaussianProcessRegressor):
         check_is_fitted(self, "X_train_")
         columns = self.kernel_.columns
         points = replace(columns, stock=columns.names).points(self.X_train_, self.kernel_.inputs)
-        return judge(self.kernel_.cov.fixed, points, self.y_train_)
+        return judge(self.kernel_.cov.fixed, points, self.y_train_, self._known_noise())
 
     def _density(self) -> PosteriorDensity:
         model = self.kernel_.model
-        noise = None if self.noise == "gaussian" else float(self.noise) / self.y_train_std_**2 + NUGGET
-        return PosteriorDensity(model, self.kernel_.points(self.X_train_), self.y_train_, noise)
+        return PosteriorDensity(model, self.kernel_.points(self.X_train_), self.y_train_, self._known_noise())
+
+    def _known_noise(self) -> float | None:
+        """Return the variance of the noise in units of the standardised target's, None if it is learned."""
+        return None if self.noise == "gaussian" else float(self.noise) / self.y_train_std_**2 + NUGGET
 
     def _restarts(self, density: PosteriorDensity) -> list[np.ndarray]:
         rng = check_random_state(self.random_state)
@@ -326,7 +329,7 @@ def pretrained_regressor(
     check_covariance(cov)
     columns = column_map(cov, dimensions, cov.form(form), names, fixed)
     targets = {block.name: block.parameter for block in columns.blocks if block.name in cov.space.names}
-    warn_of_units(cov.space, {name: target for name, target in targets.items() if target is not None})
+    warn_of_units(cov.space, {name: target for name, target in targets.items() if target is not None}, fixed)
     kernel = PretrainedKernel(cov, columns, form)
     priors = kernel.model.priors
     scales = len(kernel.model.form.hyperparameters)

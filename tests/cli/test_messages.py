@@ -2,7 +2,8 @@
 
 import pytest
 
-from mkbo_plugins.cli.messages import check_writable, in_options
+from mkbo_plugins.cli.messages import check_writable
+from mkbo_plugins.commands import in_options
 from mkbo_plugins.errors import ArtefactError
 
 SUGGEST = ("suggest", "--covariance", "a.mkbo.json", "--done", "done.csv")

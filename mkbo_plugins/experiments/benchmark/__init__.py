@@ -1,1 +1,1 @@
-"""The benchmark of pre-trained covariances against their peers; `run_benchmark` runs it."""
+"""The benchmark of pre-trained covariances against their peers; `mkbo benchmark` and `runner.run` run it."""

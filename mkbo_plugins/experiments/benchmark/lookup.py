@@ -14,7 +14,7 @@ import numpy as np
 from mkbo_plugins.core.covariance import FixedCovariance
 from mkbo_plugins.core.form_model import FormModel, Points
 from mkbo_plugins.core.forms import get_form
-from mkbo_plugins.core.laplace import log_marginal
+from mkbo_plugins.core.marginal_likelihood import log_marginal
 from mkbo_plugins.core.mixture import fit_kernel_mixture
 from mkbo_plugins.core.posterior import FormPosterior
 from mkbo_plugins.core.posterior_fit import PosteriorDensity
@@ -180,12 +180,12 @@ class Fit:
     @property
     def noise(self) -> float:
         """Variance of the noise."""
-        return self.density.split(self.theta)[1]
+        return float(self.density.split(self.theta)[1])
 
     @property
     def log_marginal(self) -> float:
         """Log marginal likelihood with the hyperparameters integrated out."""
-        return log_marginal(self.density, self.theta)
+        return log_marginal(self.density)
 
 
 TRAINERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(

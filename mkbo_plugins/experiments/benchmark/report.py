@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from mkbo_plugins.bootstrap import bootstrap_interval
 from mkbo_plugins.experiments.benchmark.metrics import overall
-from mkbo_plugins.experiments.regret import bootstrap_interval
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.plots.style import save_figure
 

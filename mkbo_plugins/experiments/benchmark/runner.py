@@ -1,5 +1,6 @@
 """All campaigns of a benchmark, finished ones being kept on disk."""
 
+import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS, STARTS, Record, run_lookup
 from mkbo_plugins.experiments.benchmark.lookup import Lookup, train
 from mkbo_plugins.experiments.benchmark.metrics import measure
@@ -17,6 +19,7 @@ from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
 from mkbo_plugins.experiments.benchmark.tables import FRESH, TUNING, real_problem
 from mkbo_plugins.experiments.store import RunStore, make_folder
+from mkbo_plugins.files import write_atomically
 from mkbo_plugins.parameters import Frame
 from mkbo_plugins.pretrained import PretrainedCovariance
 from mkbo_plugins.progress import progress_bar
@@ -99,10 +102,27 @@ def load(name: str, member: int, trainer: str, frame: Frame, data: Path | None, 
     problem = make_problem(name, member, data)
     kept = folder / f"{problem.name}_{training_name(trainer, frame)}"
     make_folder(kept)
+    _check_same_data(problem, kept / "data.sha256")
     path = kept / "covariance.mkbo.json"
     if not path.exists():
         train(problem, trainer, frame).save(path)
-    return Lookup(problem, PretrainedCovariance.load(path), kept)
+    cov = PretrainedCovariance.load(path)
+    grams = kept / cov.fingerprint[:12]
+    make_folder(grams)
+    return Lookup(problem, cov, grams)
+
+
+def _check_same_data(problem: Problem, kept: Path) -> None:
+    """Keep a digest of the problem's data, or raise a `MkboError` if there is one of other data."""
+    parts = (problem.source_points, problem.source_y, problem.pool_points, problem.outcome)
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(part, dtype=float).tobytes() for part in parts)).hexdigest()
+    if not kept.exists():
+        write_atomically(kept, digest.encode())
+    elif kept.read_text() != digest:
+        raise MkboError(
+            f"{kept.parent} holds results of {problem.name} from other tables than those of --data; name another "
+            "folder with --out, or remove that one with the campaigns beside it"
+        )
 
 
 def _run(name: str, member: int, model: str, seed: int, plan: Plan, data: Path | None, folder: Path) -> Record:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.experiments.benchmark.problems import Problem, hitting, labelled
+from mkbo_plugins.inputfiles import read_table_file
 from mkbo_plugins.space import ParameterSpace
 
 SOURCE_ROWS, POOL_ROWS = 163, 1000
@@ -81,11 +82,15 @@ class TablePair:
     hit: Hit = None
 
     def problem(self, name: str, folder: Path, member: int) -> Problem:
-        """Return the problem; `member` seeds which rows are taken where there are many."""
-        table = read_columns(folder / self.file)
-        other = table if self.pool_file is None else read_columns(folder / self.pool_file)
-        source, pool = table[self.source(table)], other[self.pool(other)]
-        source, pool = source[self.known(source).notna()], pool[self.outcome(pool).notna()]
+        """Return the problem; `member` seeds which rows are taken where there are many.
+
+        Raises
+        ------
+        TableError
+            If a file or a column is missing, or no row of a file belongs to the problem.
+        """
+        source = self._rows(folder / self.file, self.source, self.known)
+        pool = self._rows(folder / (self.pool_file or self.file), self.pool, self.outcome)
         if len(source) > SOURCE_ROWS:
             source = source.sample(SOURCE_ROWS, random_state=member)
         if len(pool) > POOL_ROWS:
@@ -105,14 +110,26 @@ class TablePair:
         problem = labelled(problem) if self.labels else problem
         return problem if self.hit is None else hitting(problem, *self.hit)
 
+    def _rows(self, path: Path, chosen: Rows, values: Rows) -> pd.DataFrame:
+        """Return the rows of a file that belong to the problem and have a value."""
+        table = read_columns(path)
+        try:
+            rows = table[chosen(table)]
+            rows = rows[values(rows).notna()]
+            _ = rows[[*self.columns]]
+        except KeyError as error:
+            raise TableError(f"{path} lacks columns of this problem: {error.args[0]}; it has {list(table)}") from error
+        if rows.empty:
+            raise TableError(f"{path} has no rows of this problem; is it the table that the documentation names?")
+        return rows
+
 
 @lru_cache
 def read_columns(path: Path) -> pd.DataFrame:
     """Return a table of the user's folder, read once."""
-    try:
-        table = pd.read_csv(path)
-    except FileNotFoundError:
-        raise TableError(f"{path} does not exist; --data must name the folder with the benchmark's tables") from None
+    if not path.exists():
+        raise TableError(f"{path} does not exist; --data must name the folder with the benchmark's tables")
+    table = read_table_file(path).reset_index(drop=True)
     if "ageing_time_h" in table:
         table["log1p_ageing_time"] = np.log1p(table["ageing_time_h"])
     return table

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 from mkbo_plugins.core.form_model import FormModel, Points
-from mkbo_plugins.core.laplace import log_marginal
+from mkbo_plugins.core.marginal_likelihood import log_marginal
 from mkbo_plugins.core.posterior_fit import PosteriorDensity
 
 

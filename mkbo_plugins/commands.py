@@ -1,0 +1,49 @@
+"""What commands have in common: sentences instead of tracebacks."""
+
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+from mkbo_plugins.errors import MkboError, MkboWarning
+
+GOES_ON = "stopped; the same command goes on from here"
+"""What an interrupted command says that keeps what is done."""
+
+
+@contextmanager
+def plain_errors(when_interrupted: str = "stopped") -> Iterator[None]:
+    """Print errors and warnings of this package as plain sentences; an error ends the command with status 2.
+
+    It is a context, or a decorator of a whole command.
+    """
+    errors = Console(stderr=True)
+
+    def print_warning(message: Warning | str, category: type[Warning], *args: object) -> None:
+        if issubclass(category, MkboWarning):
+            errors.print(f"note: {in_options(message)}", highlight=False, markup=False, soft_wrap=True)
+        else:
+            original(message, category, *args)  # type: ignore[arg-type]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", MkboWarning)
+        original, warnings.showwarning = warnings.showwarning, print_warning  # type: ignore[assignment]
+        try:
+            yield
+        except (MkboError, ImportError) as error:
+            errors.print(f"error: {in_options(error)}", highlight=False, markup=False, soft_wrap=True)
+            sys.exit(2)
+        except KeyboardInterrupt:
+            errors.print(when_interrupted, highlight=False)
+            sys.exit(130)
+
+
+def in_options(message: object) -> str:
+    """Return a message that names options of the command instead of arguments in Python.
+
+    In messages, an argument is followed by its option, as in ``missing='drop' (--drop-missing)``.
+    """
+    return re.sub(r"\S+ \((--[^()]+)\)", r"\1", str(message))
