@@ -68,8 +68,11 @@ class CombinedCovariance(Covariance):
     @cached_property
     def fixed(self) -> SeveralTables:
         """The fixed parts of each table over the coordinates of `space`."""
-        place = {name: j for j, name in enumerate(self.space.coordinate_names)}
-        columns = (tuple(place[name] for name in member.space.coordinate_names) for member in self.members)
+        # By owner, since levels such as "1" and 1 have coordinates of the same name.
+        places: dict[str, list[int]] = {}
+        for j, owner in enumerate(self.space.coordinate_owners):
+            places.setdefault(owner, []).append(j)
+        columns = (tuple(j for name in member.space.names for j in places[name]) for member in self.members)
         return SeveralTables(tuple(member.fixed for member in self.members), tuple(columns))
 
     def with_evaluator(self, choice: Choice = "auto", tolerance: float = 1e-10) -> "CombinedCovariance":

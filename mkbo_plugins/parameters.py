@@ -159,7 +159,10 @@ class Numeric(Scaled):
         # Every whole number stands for the interval that is rounded to it.
         margin = 0.5 if self.integer else 0.0
         low, high = self.lower - margin, self.upper + margin
-        value = low * np.exp(u * math.log(high / low)) if self.log else low + u * (high - low)
+        if self.log:
+            low, high = math.log(low), math.log(high)
+        value = low + u * (high - low)
+        value = np.exp(value) if self.log else value
         return np.clip(np.floor(value + 0.5) if self.integer else value, self.lower, self.upper)
 
     def from_raw(self, raw: float) -> Level:

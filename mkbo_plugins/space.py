@@ -65,9 +65,6 @@ class ParameterSpace:
         duplicates = sorted({name for name in self.names if self.names.count(name) > 1})
         if duplicates:
             raise SpaceError(f"parameter names must differ, found twice: {duplicates}; rename one of each")
-        alike = sorted({name for name in self.coordinate_names if self.coordinate_names.count(name) > 1})
-        if alike:
-            raise SpaceError(f"parameters and levels give the coordinates {alike} twice; rename a level or a parameter")
 
     @classmethod
     def from_dict(cls, spec: Mapping[str, Any]) -> "ParameterSpace":

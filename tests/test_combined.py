@@ -273,3 +273,13 @@ def test_copies_are_equal_and_as_frozen(cov, copier):
         for weighted in each.fixed.kernel.tables:
             assert not weighted.points.flags.writeable
             assert not weighted.alpha.flags.writeable
+
+
+def test_levels_of_the_same_text_keep_their_own_coordinates(space):
+    both = ParameterSpace.from_dict({"a": ["1", 1, "2"], "b": (0.0, 1.0)})
+    X = both.sobol(18, seed=1)
+    y = X @ [1.0, -2.0]
+    covs = [pretrain((X, t), name, both, trainer="gp", progress=False) for name, t in (("y", y), ("z", y**2))]
+    combined = CombinedCovariance(tuple(covs))
+    expected = sum(cov.gram(X, form="moment") for cov in covs)
+    np.testing.assert_allclose(combined.gram(X, form="moment"), expected, rtol=1e-9, atol=1e-9)

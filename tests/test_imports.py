@@ -117,3 +117,10 @@ except ImportError as error:
     message = python(script)
     assert f"mkbo_plugins[{host}]" in message
     assert "pip install" in message
+
+
+@pytest.mark.parametrize(("folder", "others"), [("plots", ("experiments", "cli")), ("experiments", ("cli",))])
+def test_rooms_that_commands_are_made_of_do_not_import_them(folder, others):
+    for path in (PACKAGE / folder).rglob("*.py"):
+        found = imported_modules(path)
+        assert not [name for name in found if below(name, *(f"mkbo_plugins.{other}" for other in others))], path

@@ -141,3 +141,15 @@ def test_every_fault_of_a_space_is_named(tmp_path, content, words):
         read_space_file(tmp_path / "space.toml")
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.xlsx"])
+def test_a_level_called_like_a_missing_value_is_one_where_the_space_names_it(tmp_path, name):
+    table = pd.DataFrame({"ligand": ["None", "NA", "XPhos", ""], "y": ["1", "2", "NA", "4"]})
+    write_table_file(table, tmp_path / name)
+    space = ParameterSpace.from_dict({"ligand": ["None", "NA", "XPhos"]})
+    found = read_table_file(tmp_path / name, space)
+    assert found["ligand"].tolist()[:3] == ["None", "NA", "XPhos"]
+    assert found["ligand"].isna().tolist() == [False, False, False, True]
+    assert found["y"].isna().tolist() == [False, False, True, False]
+    assert read_table_file(tmp_path / name)["ligand"].isna().tolist() == [True, True, False, True]

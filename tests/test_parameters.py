@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from mkbo_plugins import ParameterSpace
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.parameters import (
     FRAMES,
@@ -214,3 +215,17 @@ def test_what_is_a_number():
     assert not any(map(is_finite_number, [float("nan"), float("inf"), 10**400, True, "1", None]))
     assert type(plain_value(np.int64(3))) is int
     assert plain_value("x") == "x"
+
+
+def test_whole_numbers_on_a_log_scale_are_spread_by_their_logarithm():
+    space = ParameterSpace.from_dict({"n": (1, 1000, "log", "int")})
+    raw = space.sobol(1024)[:, 0]
+    assert set(np.unique(raw)) <= set(range(1, 1001))
+    assert {1.0, 2.0, 3.0} <= set(raw)
+    assert np.median(raw) == pytest.approx(22.4, rel=0.1)  # half way between 0.5 and 1000.5
+
+
+def test_numeric_levels_come_back_as_they_were_given():
+    (level,) = ParameterSpace.from_dict({"batch": [16, 32, 64]}).from_raw(np.array([[32.0]]))
+    assert level["batch"] == 32
+    assert isinstance(level["batch"], int)

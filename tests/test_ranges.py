@@ -91,3 +91,16 @@ def test_levels_count_where_they_are_numbers():
 
 def test_shares_and_percentages_differ():
     assert warned(Numeric("share", 0.0, 1.0), Numeric("share", 0.0, 100.0))
+
+
+@pytest.mark.parametrize(
+    ("value", "doubted"), [(6.0, False), (5500.0, False), (5600.0, False), (6500.0, True), (1e9, True), (0.0, True)]
+)
+def test_constants_beyond_the_bounds_are_warned_of(value, doubted):
+    space = ParameterSpace((Numeric("power", 5.0, 5500.0, log=value > 0),))
+    if value == 0:
+        space = ParameterSpace((Numeric("power", 100.0, 5500.0),))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_units(space, {}, {"power": value})
+    assert [one.category for one in caught] == [TableWarning] * doubted

@@ -441,3 +441,27 @@ def test_real_table_predicts_a_related_material():
     ranks = pd.DataFrame({"predicted": cov.predict(target), "measured": target["G_D_ratio"].to_numpy()}).rank()
     assert ranks.corr().iloc[0, 1] > 0.8
     assert isinstance(cov, PretrainedCovariance)
+
+
+@pytest.mark.parametrize("trainer", ["svm", "gp"])
+def test_the_share_explained_is_of_the_weighted_variance(table, space, trainer):
+    loud = np.arange(len(table)) % 2 == 1
+    noisy = table.assign(strength=table["strength"] + 30 * loud * np.random.default_rng(0).normal(size=len(table)))
+    weight = np.where(loud, 1e-3, 1.0)
+    options = {"C": 5.0, "epsilon": 0.05, "sigma": 2.0} if trainer == "svm" else {}
+    record = pretrain(noisy, "strength", space, trainer=trainer, sample_weight=weight, progress=False, **options).record
+    y = noisy["strength"]
+    mean = np.average(y, weights=weight)
+    assert record.target_mean == pytest.approx(mean)
+    variance = np.average((y - mean) ** 2, weights=weight)
+    assert record.explained == pytest.approx(1 - record.loo_mse / variance)
+
+
+@pytest.mark.parametrize("trainer", ["svm", "gp"])
+def test_sigma_of_a_kernel_given_has_no_effect(table, space, trainer):
+    options = {"C": 5.0, "epsilon": 0.05, "sigma": 2.0} if trainer == "svm" else {}
+    one, other = (
+        pretrain(table, "strength", space, trainer=trainer, kernel=SquaredExponential(s), progress=False, **options)
+        for s in (1.0, 1e4)
+    )
+    assert one.fingerprint == other.fingerprint

@@ -49,3 +49,10 @@ def test_another_table_is_refused(table, space, machine):
 def test_other_values_are_refused(gp_cov, table):
     with pytest.raises(TableError, match="values or weights"):
         held_out(gp_cov, table.assign(strength=table["strength"][::-1].to_numpy()))
+
+
+def test_shuffled_values_are_refused(table, space):
+    cov = pretrain(table, "strength", space, progress=False, **SVM)
+    shuffled = table.assign(strength=np.random.default_rng(0).permutation(table["strength"]))
+    with pytest.raises(TableError, match="held-out errors"):
+        held_out(cov, shuffled)

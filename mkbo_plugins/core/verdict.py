@@ -93,16 +93,18 @@ def judge(fixed: FixedParts, points: Points, y: np.ndarray, noise: float | np.nd
     Verdict
         The answer with the ratio it rests on.
 
-    The ratio tells how likely the values are, not how many trials the table saves, so that a yes can be trusted more
-    than a no. In 1,440 campaigns of the benchmark, after 15 trials, the 720 on problems on which the table certainly
-    lowered the regret got 426 yes and 9 no, the 40 on one on which it certainly raised it 1 yes and no no, and the
-    other 680 had 188 yes and 12 no. Moved by a fifth of its range, a function speaks against its own table, which still
-    leads to its optimum.
-
     Raises
     ------
     TableError
         If there are fewer than `FEWEST` values, or all are equal.
+
+    Notes
+    -----
+    The ratio tells how likely the values are, not how many trials the table saves, so that a yes can be trusted more
+    than a no. In 1,440 campaigns of the benchmark, after 15 trials, the 720 on problems on which the table certainly
+    lowered the regret got 531 yes and 4 no, the 40 on one on which it certainly raised it 1 yes and no no, and the
+    other 680 had 307 yes and 28 no. Moved by a fifth of its range, a function speaks against its own table, which still
+    leads to its optimum.
     """
     if len(y) < FEWEST or np.ptp(y) == 0:
         raise TableError(f"a verdict needs at least {FEWEST} values that are not all equal, got {len(y)}")

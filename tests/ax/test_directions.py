@@ -113,3 +113,37 @@ def test_names_and_constants_go_to_the_covariance_that_has_them(small_cov, price
         client.complete_trial(index, {"y": point["laser"] * point["rate"], "price": point["laser"] / 1000})
     assert len(client.get_next_trials(1)) == 1
     assert list(diagnose(client)["form"]) == ["transfer_link", "transfer_link"]
+
+
+def test_a_design_keeps_away_from_trials_that_are_there(small_cov):
+    together, one_by_one = mixed_client(), mixed_client()
+    for client in (together, one_by_one):
+        use_pretrained(client, small_cov, initial_trials=4, direction="same")
+    points = list(together.get_next_trials(3).values())
+    assert [point for _ in range(3) for point in one_by_one.get_next_trials(1).values()] == points
+    started = mixed_client()
+    near = dict(points[0]) | {"power": points[0]["power"] + 1e-3}
+    started.complete_trial(started.attach_trial(near), {"y": 1.0})
+    use_pretrained(started, small_cov, initial_trials=4, direction="same")
+    (following,) = started.get_next_trials(1).values()
+    assert following == points[1]
+
+
+def test_a_space_of_few_points_is_designed_until_none_is_left():
+    space = ParameterSpace.from_dict({"layers": (1, 3, "int"), "passes": (1, 2, "int")})
+    raw = space.sobol(32)
+    table = pd.DataFrame(raw, columns=list(space.names)).assign(y=raw @ [2.0, 1.0])
+    client = Client()
+    client.configure_experiment(
+        [
+            RangeParameterConfig(name=n, bounds=(1, high), parameter_type="int")
+            for n, high in (("layers", 3), ("passes", 2))
+        ]
+    )
+    client.configure_optimization(objective="y")
+    use_pretrained(client, pretrain_few(table, "y", space), initial_trials=7, direction="same")
+    points = [tuple(point.values()) for point in client.get_next_trials(6).values()]
+    assert sorted(points) == [(i, j) for i in (1, 2, 3) for j in (1, 2)]
+    assert points[0] == (3, 2)
+    with pytest.raises(MkboError, match="no further points"):
+        client.get_next_trials(1)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 from ax.adapter.registry import Generators, MBM_X_trans, Y_trans
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
 from ax.core.arm import Arm
 from ax.core.experiment import Experiment
 from ax.core.metric import Metric
@@ -14,8 +16,8 @@ from ax.core.search_space import SearchSpace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mkbo_plugins.ax import pretrained_surrogate_spec
-from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.ax import pretrained_surrogate_spec, use_pretrained
+from mkbo_plugins.errors import SpaceError, TableWarning
 from tests.ax.experiments import small_covariance
 
 FLOAT, INT, TEXT = ParameterType.FLOAT, ParameterType.INT, ParameterType.STRING
@@ -241,3 +243,24 @@ def test_names_are_paired_either_way_round(small_cov):
     swapped = base_parameters(layers=RangeParameter("layers", FLOAT, 1, 6))
     with pytest.raises(SpaceError, match="could be meant either way"):
         pretrained_surrogate_spec(small_cov, swapped, rename={"power": "layers"})
+
+
+def test_a_range_from_zero_of_a_parameter_on_a_log_scale_is_refused(small_cov):
+    client = Client()
+    client.configure_experiment(
+        [
+            RangeParameterConfig(name="power", bounds=(100, 5500), parameter_type="float"),
+            RangeParameterConfig(name="rate", bounds=(0, 0.1), parameter_type="float"),
+        ]
+    )
+    client.configure_optimization(objective="y")
+    with pytest.raises(SpaceError, match="'rate' ranges from 0"):
+        use_pretrained(client, small_cov, fixed={"layers": 2, "gas": "Air"})
+
+
+def test_constants_far_outside_the_table_are_warned_of(small_cov):
+    client = Client()
+    client.configure_experiment([RangeParameterConfig(name="power", bounds=(100, 5500), parameter_type="float")])
+    client.configure_optimization(objective="y")
+    with pytest.warns(TableWarning, match="'layers' is fixed at 30"):
+        use_pretrained(client, small_cov, fixed={"layers": 30, "gas": "Air", "rate": 1e-3})

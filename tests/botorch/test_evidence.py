@@ -68,3 +68,10 @@ def test_bounds_in_other_units_are_warned_of(cov, data):
     in_watts = data[0] * torch.tensor([1e-3, 1, 1, 1], dtype=torch.double)
     with pytest.warns(TableWarning, match=r"'power' runs from 0\.1 to 5\.5 here but from 100 to 5500 in the table"):
         pretrained_gp(cov, in_watts, data[1], space=space)
+
+
+def test_known_noise_counts(cov, data):
+    X, Y = data
+    quiet, loud = (table_verdict(pretrained_gp(cov, X, Y, train_Yvar=torch.full_like(Y, v))) for v in (1e-3, 10.0))
+    assert quiet.log_ratio > 5
+    assert abs(loud.log_ratio) < 1

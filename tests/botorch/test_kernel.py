@@ -411,3 +411,16 @@ def test_fixed_parts_are_evaluated_once_for_the_same_inputs(monkeypatch):
         kernel.set_scale("feature_scale", scale)
         kernel(x).to_dense()
     assert sorted(calls) == ["feature_distance", "moment"]
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-9])
+def test_gradients_reach_points_that_equal_the_data(cov, shift):
+    kernel = PretrainedKernel(cov).double()
+    data = torch.as_tensor(cov.to_coordinates(cov.space.sobol(5, seed=1)))
+    other = torch.as_tensor(cov.to_coordinates(cov.space.sobol(3, seed=2)))
+    kernel(data, data).to_dense()
+    points = (data + shift).requires_grad_()
+    joined = torch.cat([torch.zeros(1, data.shape[1], dtype=torch.double), points])
+    (gradient,) = torch.autograd.grad(kernel(other, joined[1:]).to_dense().sum(), points)
+    (alone,) = torch.autograd.grad(kernel(other, points).to_dense().sum(), points)
+    torch.testing.assert_close(gradient, alone)

@@ -413,3 +413,9 @@ def test_without_stock_columns_the_stock_covariance_sees_the_frame_scaled_to_uni
     beside = PretrainedKernel(cov, form, stock_dims=frame.num_stock_columns).double()
     with torch.no_grad():
         torch.testing.assert_close(alone(bare(X)).to_dense(), beside(frame(X)).to_dense(), rtol=1e-12, atol=1e-12)
+
+
+def test_outcomes_that_hardly_vary_are_warned_of(cov, target):
+    X, Y = target
+    with pytest.warns(TableWarning, match="cuts off variances"):
+        pretrained_gp(cov, X, 1e-9 * Y)

@@ -340,3 +340,37 @@ def test_a_script_of_tables_alone_equals_the_botorch_loop(run, tmp_path, monkeyp
     done = pd.read_csv("done.csv")
     assert done["row"].tolist() == list(loop.indices)
     assert done[TARGET].max() == loop.best_so_far[-1]
+
+
+def test_a_constant_that_does_not_hold_is_refused(run, folder, done):
+    name = done.columns[0]
+    value = done[name].iloc[0]
+    result = run(*SUGGEST, "--done", "done.csv", "--fix", f"{name}={value}")
+    assert result.exit_code == 2
+    assert f"column {name!r} has other values" in " ".join(result.output.split())
+    done.assign(**{name: value}).to_csv("done.csv", index=False)
+    assert run(*SUGGEST, "--done", "done.csv", "--fix", f"{name}={value}").exit_code == 0
+    done.drop(columns=["hardness"]).to_csv("stock.csv", index=False)
+    result = run(*SUGGEST, "--candidates", "stock.csv", "--fix", f"{name}={value}")
+    assert result.exit_code == 2
+
+
+@pytest.mark.parametrize(("fix", "words"), [(("Power=3",), "not pre-trained"), (("{0}=1", "{0}=2"), "twice")])
+def test_wrong_constants_are_named(run, folder, done, fix, words):
+    options = [part for one in fix for part in ("--fix", one.format(done.columns[0]))]
+    result = run(*SUGGEST, *options)
+    assert result.exit_code == 2
+    assert words in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("unit", [1e9, 1e-12])
+def test_suggestions_do_not_depend_on_the_unit_of_the_outcome(run, folder, done, unit):
+    plain = json.loads(run(*SUGGEST, "--done", "done.csv", "-n", 3, "--json").stdout)
+    done.assign(hardness=unit * done["hardness"]).to_csv("done.csv", index=False)
+    scaled = json.loads(run(*SUGGEST, "--done", "done.csv", "-n", 3, "--json").stdout)
+    assert scaled["noise"] == pytest.approx(unit * plain["noise"], rel=1e-3)
+    for one, other in zip(plain["suggestions"], scaled["suggestions"], strict=True):
+        assert other["point"] == one["point"]
+        assert other["predicted"] == pytest.approx(unit * one["predicted"], rel=1e-3)
+        assert other["uncertainty"] == pytest.approx(unit * one["uncertainty"], rel=1e-3)
+        assert other["chance"] == pytest.approx(one["chance"], abs=1e-3)

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from mkbo_plugins.core.confidence import gp_ucb_beta
@@ -19,3 +20,7 @@ def test_bounds_fail_with_at_most_the_given_probability():
 def test_what_has_no_meaning_is_refused(trial, candidates, delta):
     with pytest.raises(MkboError, match="must"):
         gp_ucb_beta(trial, candidates, delta)
+
+
+def test_whole_numbers_of_numpy_are_whole():
+    assert gp_ucb_beta(np.int64(3), np.int64(10)) == gp_ucb_beta(3, 10)

@@ -132,3 +132,11 @@ def test_likeness_is_the_normalised_free_kernel(fixed):
     ((view, Z),) = fixed.views(X)
     assert view is fixed
     assert Z is X
+
+
+def test_what_is_handed_out_can_be_written_to(cov):
+    Z = cov.to_coordinates(cov.space.sobol(5))
+    first = cov.fixed.standardised_decision(Z)
+    expected = first.copy()
+    first[:] = 0
+    np.testing.assert_array_equal(cov.fixed.standardised_decision(Z), expected)

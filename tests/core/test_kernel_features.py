@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from mkbo_plugins.core import Polynomial, SymmetrisedProduct, normalise
+from mkbo_plugins.core import Exponential, Polynomial, SymmetrisedProduct, normalise, reweight
 from mkbo_plugins.core.kernel_features import has_finite_features, kernel_features
+from mkbo_plugins.errors import KernelError
 from tests.core.helpers import FAMILIES, make_kernel, make_reweighted
 
 
@@ -30,3 +31,16 @@ def test_kernels_with_finitely_many_features_are_known():
     assert not has_finite_features(polynomial, 40)
     assert not has_finite_features(FAMILIES["squared_exponential"](), 1)
     assert not has_finite_features(SymmetrisedProduct(polynomial), 1)
+
+
+def test_a_series_is_complete_where_the_table_reaches_far():
+    kernel = reweight(Exponential(1.0), np.array([[3.0], [-2.5]]), np.array([1.0, 0.7]))
+    x = np.array([[1.0]])
+    for q in (1, 2):
+        total = (kernel_features(kernel, x, q)(x) ** (2 * q)).sum()
+        assert total == pytest.approx(float(kernel(*[x[0]] * (2 * q))), rel=1e-10)
+
+
+def test_a_series_without_an_end_is_refused():
+    with pytest.raises(KernelError, match="degrees above"):
+        kernel_features(Exponential(0.004), np.array([[1.0]]), 2)

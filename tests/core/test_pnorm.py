@@ -223,7 +223,7 @@ def test_five_hundred_rows_need_no_tensor():
         ({"epsilon": -1.0}, "epsilon must be"),
         ({"kernel": "rbf"}, "SymmetrisedProduct"),
         ({"kernel": Linear(weights=(1.0, 2.0, 3.0))}, "3 coordinates"),
-        ({"kernel": SquaredExponential(sigma=1e-3)}, "above the limit"),
+        ({"kernel": SquaredExponential(sigma=1e-3)}, "degrees above"),
     ],
 )
 def test_bad_settings_are_refused(options, message):
@@ -256,3 +256,8 @@ def test_gaps_in_a_series_are_left_out():
     X, y = make_problem()
     machine = PNormSVR(TaylorSeries(coefficients=(0.0, 1.0, 0.0, 2.0)), q=2).fit(X, y)
     assert set(machine.exponents_.sum(axis=1)) == {1, 3}
+
+
+def test_too_many_monomials_are_refused():
+    with pytest.raises(KernelError, match="above the limit"):
+        PNormSVR(SquaredExponential(sigma=0.1)).fit(*make_problem(n=20, d=5))

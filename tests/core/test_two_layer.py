@@ -154,3 +154,11 @@ def test_torch_gives_the_same_values(family):
 def test_bad_settings_are_refused(options):
     with pytest.raises(KernelError):
         TwoLayerKernel(**{"kernel": Linear(), **options})
+
+
+def test_a_far_point_leaves_other_entries_as_they_are():
+    kernel = reweight(Exponential(1.0), np.array([[0.5], [-0.8]]), np.array([1.0, -0.6]))
+    near, all_three = np.array([[0.1], [0.8]]), np.array([[0.1], [0.8], [40.0]])
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(distance(kernel, all_three)[:2, :2], distance(kernel, near), rtol=1e-9)
+    assert distance(kernel, near)[0, 1] > 0

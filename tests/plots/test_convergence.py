@@ -34,3 +34,8 @@ def test_curves_differ_without_colour():
     curves = {name: np.ones((2, 3)) for name in ("a", "b", "c", "d")}
     lines = convergence(curves, "error").get_lines()
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 4
+
+
+def test_more_curves_than_styles_are_all_drawn():
+    axes = convergence({f"model {i}": np.array([[1.0, i]]) for i in range(6)}, "error")
+    assert [line.get_label() for line in axes.get_lines()] == [f"model {i}" for i in range(6)]

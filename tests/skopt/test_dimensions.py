@@ -10,8 +10,10 @@ from skopt.space import Categorical, Integer, Real, Space
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.parameters import parse_parameter
 from mkbo_plugins.skopt import parameter_space, pretrained_regressor
 from mkbo_plugins.skopt.columns import column_map
+from mkbo_plugins.skopt.dimensions import INPUTS, columns_of
 from tests.skopt.conftest import as_records, mixed_dimensions, normalised
 
 
@@ -55,7 +57,7 @@ def test_host_inputs_are_unit_scaled_with_one_column_per_level(cov):
     assert np.allclose(only_extra.points(x, "normalised").stock, [[0, 1]])
 
 
-def test_soft_levels_and_fractional_integers_are_linear(cov):
+def test_fractional_integers_are_linear_and_soft_levels_are_rounded(cov):
     columns = mapped(cov, mixed_dimensions())
     x = normalised(mixed_dimensions()).transform([["Argon", 3, 200.0, "used", 1e-1]])[0]
     soft = x.copy()
@@ -63,7 +65,7 @@ def test_soft_levels_and_fractional_integers_are_linear(cov):
     soft[3] = 0.37
     frame = columns.points(soft[None, :], "normalised").frame[0]
     named = dict(zip(cov.space.coordinate_names, frame, strict=True))
-    assert [named["gas=Air"], named["gas=Argon"], named["gas=Nitrogen"]] == pytest.approx([0.2, 0.3, 0.9])
+    assert [named["gas=Air"], named["gas=Argon"], named["gas=Nitrogen"]] == [0, 0, 1]
     assert named["layers"] == pytest.approx(2 * (0.37 * 4) / 5 - 1)
 
 
@@ -232,3 +234,14 @@ def test_a_log_parameter_must_stay_above_0(cov):
     x[0, -1] = -0.1
     with pytest.raises(SpaceError, match="'rate' is on a log scale"):
         columns.points(x, "normalised")
+
+
+@pytest.mark.parametrize("levels", [("a", "b"), ("a", "b", "c", "d")])
+def test_a_mixture_of_levels_is_taken_as_the_one_the_host_rounds_it_to(levels):
+    dimension = Categorical(levels, name="gas", transform="onehot")
+    columns = columns_of(dimension, "gas", parse_parameter("gas", list(levels)), "centred")
+    mixed = np.random.default_rng(0).uniform(0, 1, (50, columns.size))
+    rounded = np.reshape(dimension.transform(dimension.inverse_transform(mixed)), (50, columns.size))
+    for inputs in INPUTS:
+        np.testing.assert_array_equal(columns.to_frame(mixed, inputs), columns.to_frame(rounded, inputs))
+        np.testing.assert_array_equal(columns.to_stock(mixed, inputs), columns.to_stock(rounded, inputs))

@@ -6,6 +6,7 @@ import joblib
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import skopt
 from sklearn.datasets import load_iris
@@ -19,7 +20,7 @@ from skopt.callbacks import CheckpointSaver
 from skopt.plots import plot_convergence, plot_evaluations, plot_objective
 from skopt.space import Categorical, Integer, Real, Space
 
-from mkbo_plugins import pretrain
+from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.skopt import parameter_space, pretrained_regressor
 from tests.skopt.conftest import mixed_dimensions, related
@@ -240,3 +241,22 @@ def test_an_earlier_result_is_a_table(result, small_cov):
         Target(small_cov), dimensions, base_estimator=pretrained_regressor(cov, dimensions), n_calls=4,
         n_initial_points=3, **QUICK,
     ).models  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_best_of_three_levels_is_found(seed):
+    """Between two levels the covariance can promise more than at any; the host would round to the first of the two."""
+    base = {"Pd": -1.0, "Pt": 0.0, "Ni": 1.0}
+
+    def loss(x):
+        return float(((x[0] - 450) / 100) ** 2 + base[x[1]])
+
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"T": rng.uniform(300, 600, 30), "metal": rng.choice(list(base), 30)})
+    table["y"] = [loss(row) for row in table.to_numpy()]
+    space = ParameterSpace.from_dict({"T": (300, 600), "metal": list(base)})
+    cov = pretrain(table, "y", space, trainer="gp", progress=False)
+    dimensions = [Real(300.0, 600.0, name="T"), Categorical(["Pt", "Ni", "Pd"], name="metal")]
+    regressor = pretrained_regressor(cov, dimensions)
+    found = gp_minimize(loss, dimensions, regressor, n_calls=9, n_initial_points=3, random_state=seed, acq_func="EI")
+    assert found.fun < -0.99

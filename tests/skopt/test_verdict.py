@@ -34,7 +34,7 @@ def test_it_speaks_of_the_points_fitted_to(small_cov):
         regressor.verdict()
     assert regressor.fit(X, y).verdict().answer is Answer.YES
     assert regressor.verdict() == pickle.loads(pickle.dumps(regressor)).verdict()
-    assert regressor.verdict().log_ratio == pytest.approx(regressor.fit(X, -5 * y).verdict().log_ratio, rel=1e-3)
+    assert regressor.verdict().log_ratio == pytest.approx(regressor.fit(X, -5 * y).verdict().log_ratio, abs=0.1)
     noise = np.random.default_rng(0).normal(size=len(y))
     assert regressor.fit(X, noise).verdict().answer is not Answer.YES
     with pytest.raises(TableError, match="at least 3 values"):
@@ -74,3 +74,15 @@ def test_narrower_wider_and_moved_bounds_are_not(small_cov, bounds):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pretrained_regressor(small_cov, dimensions)
+
+
+def test_known_noise_counts():
+    cov = real_coordinates(2)
+    X = cov.space.sobol(12, seed=3)
+    y = cov.predict(X)
+    quiet, loud = (
+        pretrained_regressor(cov, real_dimensions(2), noise=float(v * y.var())).fit((X + 1) / 2, y).verdict()
+        for v in (1e-3, 100.0)
+    )
+    assert quiet.log_ratio > 5
+    assert abs(loud.log_ratio) < 1

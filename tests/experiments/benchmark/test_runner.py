@@ -9,10 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from typer.testing import CliRunner
 
 from mkbo_plugins.cli import app
-from mkbo_plugins.experiments.benchmark.runner import CLAIM_MEMBERS, CLAIM_SEEDS, Plan, run
+from mkbo_plugins.errors import MkboError
+from mkbo_plugins.experiments.benchmark import runner
+from mkbo_plugins.experiments.benchmark.runner import CLAIM_MEMBERS, CLAIM_SEEDS, Plan, load, run
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
 
 PLAN = Plan(("forrester",), ("random", "stock", "moment"), seeds=2, trials=4)
@@ -70,3 +73,26 @@ def test_command_names_unknown_problems(tmp_path: Path):
     assert result.exit_code == 2
     assert "nothing" in result.output
     assert "forrester" in result.output
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [("a,b\n1,2\n", "lacks columns"), ("", "is empty"), (None, "does not exist")]
+)
+def test_command_refuses_a_wrong_table_in_a_sentence(tmp_path: Path, content: str | None, words: str):
+    if content is not None:
+        (tmp_path / "concrete.csv").write_text(content)
+    arguments = ["--problem", "concrete_7_28", "--model", "stock", "--seeds", "1", "--jobs", "1"]
+    result = CliRunner().invoke(app, ["benchmark", "--out", str(tmp_path / "b"), "--data", str(tmp_path), *arguments])
+    assert result.exit_code == 2, result.output
+    assert "concrete.csv" in result.output.replace("\n", "")
+    assert words in " ".join(result.output.split())
+
+
+def test_results_of_other_tables_are_not_taken_for_these(tmp_path: Path, monkeypatch):
+    load("forrester", 0, "gp", "centred", None, tmp_path)
+    load.cache_clear()
+    other = replace(FAMILIES["forrester"](0), outcome=FAMILIES["forrester"](1).outcome)
+    monkeypatch.setattr(runner, "make_problem", lambda *_: other)
+    with pytest.raises(MkboError, match="from other tables"):
+        load("forrester", 0, "gp", "centred", None, tmp_path)
+    load.cache_clear()
