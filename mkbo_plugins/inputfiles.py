@@ -28,6 +28,7 @@ def read_table_file(path: Path, space: ParameterSpace | None = None) -> "pd.Data
 
     Its index holds the numbers of lines or rows in the file, by which messages call them. Empty cells are missing
     values, and so are words such as ``NA`` and ``None``, except in the column of a parameter with a level of that name.
+    Where all levels of a parameter are texts, its column is read as text.
 
     Parameters
     ----------
@@ -161,15 +162,15 @@ def _read_csv(path: Path, space: ParameterSpace | None) -> "pd.DataFrame":
 def _with_levels(
     read: "Callable[..., pd.DataFrame]", header: Sequence[str], space: ParameterSpace | None
 ) -> "pd.DataFrame":
-    """Return a table, with those columns as they are written in which a level looks like a missing value."""
+    """Return a table, with columns of levels as they are written: ``None`` may be a level, and so may ``007``."""
     table = read()
     levels = {} if space is None else {p.name: p.indexed_levels for p in space.parameters}
     columns = [(j, levels[name.strip()]) for j, name in enumerate(header) if levels.get(name.strip())]
-    if columns:
-        written = read(keep_default_na=False, na_values=[""])
-        for j, known in columns:
-            if (table.iloc[:, j].isna() & written.iloc[:, j].isin(known)).any():
-                table.isetitem(j, written.iloc[:, j].to_numpy())
+    for j, known in columns:
+        texts = all(isinstance(level, str) for level in known)
+        written = read(keep_default_na=False, na_values=[""], dtype=str if texts else None).iloc[:, j]
+        if texts or (table.iloc[:, j].isna() & written.isin(known)).any():
+            table.isetitem(j, written.to_numpy())
     return table
 
 
@@ -221,7 +222,7 @@ def _read_sheet(path: Path, sheet: str, space: ParameterSpace | None) -> "pd.Dat
         raise TableError(f"{path} cannot be read as an Excel workbook: {error}; save it as .xlsx or as CSV") from error
     origin = f"{path.name}{SHEET_MARK}{sheet}" if sheet else path.name
     if not called:
-        raise TableError(f"{origin} is empty; a table has a row of column names, and a row for each experiment")
+        raise TableError(f"{origin} has no column names in its first row; put them there, and experiments below")
     table.index = pd.RangeIndex(2, len(table) + 2, name=Origin("row", origin))
     return _with_names(table, called, path)
 

@@ -153,3 +153,18 @@ def test_a_level_called_like_a_missing_value_is_one_where_the_space_names_it(tmp
     assert found["ligand"].isna().tolist() == [False, False, False, True]
     assert found["y"].isna().tolist() == [False, False, True, False]
     assert read_table_file(tmp_path / name)["ligand"].isna().tolist() == [True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("levels", "cells"), [(["1", "2"], "1,2"), (["007", "7"], "007,7"), (["TRUE", "no"], "TRUE,no")]
+)
+def test_levels_that_are_texts_are_read_as_texts(tmp_path, levels, cells):
+    (tmp_path / "table.csv").write_text("batch\n" + cells.replace(",", "\n"))
+    found = read_table_file(tmp_path / "table.csv", ParameterSpace.from_dict({"batch": {"levels": levels}}))
+    assert found["batch"].tolist() == levels
+
+
+def test_a_sheet_with_its_header_further_down_says_so(table, tmp_path):
+    table.to_excel(tmp_path / "book.xlsx", index=False, startrow=2)
+    with pytest.raises(TableError, match="no column names in its first row"):
+        read_table_file(tmp_path / "book.xlsx")

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.parameters import Frame, Numeric, Ordered, Parameter
+from mkbo_plugins.ranges import check_positive
 from mkbo_plugins.space import ParameterSpace
 
 _TO_RAW = {"linear": lambda x: x, "log10": lambda x: 10**x, "logit": torch.sigmoid}
@@ -270,11 +271,7 @@ def _encoding(parameter: Parameter, other: AxParameter, target: SearchSpace) -> 
         return _derived(parameter, other, target)
     if isinstance(other, RangeParameter):
         _check_numeric(parameter, other)
-        if isinstance(parameter, Numeric) and parameter.log and other.lower <= 0:
-            raise SpaceError(
-                f"parameter {parameter.name!r} is on a log scale in the table, but {other.name!r} ranges from "
-                f"{other.lower:g} in the experiment; raise its lower bound above 0"
-            )
+        check_positive(parameter, other.name, other.lower)
         return Affine(((other.name, _scale(other), 1.0),))
     if not isinstance(other, ChoiceParameter):
         raise SpaceError(f"parameter {other.name!r} is a {type(other).__name__}, which is not supported")

@@ -10,6 +10,7 @@ from torch import Tensor
 from mkbo_plugins.covariance import Covariance
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.parameters import Categorical, Numeric, Ordered, Parameter, Scaled
+from mkbo_plugins.ranges import check_positive
 from mkbo_plugins.space import ParameterSpace
 
 
@@ -81,6 +82,10 @@ class NamedFrame(InputTransform):
         self._levels = {
             p.name: _level_order(p, self.target_space[p.name]) for p in cov.space.parameters if p.name not in fixed
         }
+        for name in self._levels if frame_columns else ():
+            target = self.target_space[name]
+            if isinstance(target, Numeric):
+                check_positive(cov.space[name], name, target.lower)
 
         described = [*self.target_space.parameters, *(cov.space.parameters if frame_columns else ())]
         log_names = dict.fromkeys(p.name for p in described if isinstance(p, Numeric) and p.log)

@@ -12,6 +12,7 @@ from skopt.space import Dimension, Integer, Space
 
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.parameters import Categorical, Frame, Level, Numeric, Ordered, Parameter, plain_value
+from mkbo_plugins.ranges import check_positive
 
 Inputs: TypeAlias = Literal["normalised", "raw"]
 INPUTS: tuple[Inputs, ...] = ("normalised", "raw")
@@ -87,11 +88,7 @@ class NumericColumn:
                 f"parameter {self.name!r} has levels {list(known.indexed_levels)} in the table, but is a "
                 f"{'whole' if self.target.integer else 'real'} number here; describe it as a Categorical of these"
             )
-        if isinstance(known, Numeric) and known.log and self.target.lower <= 0:
-            raise SpaceError(
-                f"parameter {self.name!r} is on a log scale in the table and must be above 0, but this dimension "
-                f"begins at {self.target.lower:g}; raise its lower bound"
-            )
+        check_positive(known, self.name, self.target.lower)
 
     @property
     def name(self) -> str:

@@ -254,7 +254,7 @@ def test_a_range_from_zero_of_a_parameter_on_a_log_scale_is_refused(small_cov):
         ]
     )
     client.configure_optimization(objective="y")
-    with pytest.raises(SpaceError, match="'rate' ranges from 0"):
+    with pytest.raises(SpaceError, match="'rate' begins at 0 here"):
         use_pretrained(client, small_cov, fixed={"layers": 2, "gas": "Air"})
 
 

@@ -245,7 +245,7 @@ def test_values_that_a_column_cannot_take_are_named(cov):
 
 
 def test_a_log_parameter_of_the_table_stays_above_zero_where_the_target_has_no_log(cov):
-    frame = NamedFrame(cov, space=with_entry(cov, rate=(0.0, 0.1)))
+    frame = NamedFrame(cov, space=with_entry(cov, rate=(1e-6, 0.1)))
     raw = torch.tensor(cov.space.sobol(2))
     frame(raw)
     raw[0, 1] = 0.0
@@ -258,3 +258,10 @@ def test_missing_numbers_are_refused_by_the_model(cov):
     raw[1, 0] = float("nan")
     with pytest.raises(Exception, match="NaN"):
         pretrained_gp(cov, raw, torch.rand(3, 1).double())
+
+
+def test_a_range_from_zero_of_a_parameter_on_a_log_scale_is_refused(cov):
+    space = with_entry(cov, rate=(0.0, 0.1))
+    with pytest.raises(SpaceError, match="'rate' begins at 0 here"):
+        NamedFrame(cov, space=space)
+    NamedFrame(cov, space=space, frame_columns=False)

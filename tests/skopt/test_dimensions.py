@@ -202,7 +202,7 @@ def test_a_space_for_pretraining():
             "'gas': unknown level 'Helium'.*leave the level",
         ),
         (lambda d: [*d[1:], Real(0.0, 1.0, name="gas")], "'gas' has levels.*real number.*Categorical"),
-        (lambda d: [*d[:4], Real(-1.0, 1.0, name="rate")], "'rate' is on a log scale.*raise its lower bound"),
+        (lambda d: [*d[:4], Real(-1.0, 1.0, name="rate")], "'rate' begins at .* raise its lower bound"),
         (lambda d: [*d, (0.0, 1.0)], r"dimensions \[5\].*have no name.*names="),
         (lambda d: [{"a": d[0]}, {"b": d[1]}], "2 sub-spaces.*one BayesSearchCV for each"),
         (lambda d: [], "dimensions are empty"),
