@@ -102,7 +102,6 @@ def load(name: str, member: int, trainer: str, frame: Frame, data: Path | None, 
     problem = make_problem(name, member, data)
     kept = folder / f"{problem.name}_{training_name(trainer, frame)}"
     make_folder(kept)
-    _check_same_data(problem, kept / "data.sha256")
     path = kept / "covariance.mkbo.json"
     if not path.exists():
         train(problem, trainer, frame).save(path)
@@ -110,19 +109,6 @@ def load(name: str, member: int, trainer: str, frame: Frame, data: Path | None, 
     grams = kept / cov.fingerprint[:12]
     make_folder(grams)
     return Lookup(problem, cov, grams)
-
-
-def _check_same_data(problem: Problem, kept: Path) -> None:
-    """Keep a digest of the problem's data, or raise a `MkboError` if there is one of other data."""
-    parts = (problem.source_points, problem.source_y, problem.pool_points, problem.outcome)
-    digest = hashlib.sha256(b"".join(np.ascontiguousarray(part, dtype=float).tobytes() for part in parts)).hexdigest()
-    if not kept.exists():
-        write_atomically(kept, digest.encode())
-    elif kept.read_text() != digest:
-        raise MkboError(
-            f"{kept.parent} holds results of {problem.name} from other tables than those of --data; name another "
-            "folder with --out, or remove that one with the campaigns beside it"
-        )
 
 
 def _run(name: str, member: int, model: str, seed: int, plan: Plan, data: Path | None, folder: Path) -> Record:
@@ -144,9 +130,18 @@ def run_all(
 
     A campaign is written as a whole when it ends, so that a process killed at any moment loses at most the campaigns
     under way, and the same call goes on.
+
+    Raises
+    ------
+    MkboError
+        If a table is missing or lacks columns, or the folder holds results from other tables.
     """
     knowledge = out / "knowledge"
     make_folder(knowledge)
+    used = {(name, plan.member(name, seed)) for plan in plans for name in plan.problems for seed in range(plan.seeds)}
+    for name, member in sorted(used):
+        if name not in FAMILIES:
+            _check_same_data(make_problem(name, member, data), knowledge)
     store = RunStore(out / "campaigns", Record)
     jobs: dict[tuple[Hashable, ...], Callable[[], Record]] = {
         _key(plan, name, model, seed): partial(
@@ -162,6 +157,20 @@ def run_all(
     with progress_bar("campaigns", show=show) as report:
         records = store.complete(jobs, n_jobs=n_jobs, report=report)
     return [_measures(plan, records, data) for plan in plans]
+
+
+def _check_same_data(problem: Problem, kept: Path) -> None:
+    """Keep a digest of what the tables give, or raise a `MkboError` if there is one of other tables."""
+    parts = (problem.source_points, problem.source_y, problem.pool_points, problem.outcome)
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(part, dtype=float).tobytes() for part in parts)).hexdigest()
+    path = kept / f"{problem.name}.sha256"
+    if not path.exists():
+        write_atomically(path, digest.encode())
+    elif path.read_text() != digest:
+        raise MkboError(
+            f"{kept.parent} holds results of {problem.name} from other tables than those of --data; name another "
+            "folder with --out"
+        )
 
 
 def _measures(plan: Plan, records: Mapping[tuple[Hashable, ...], Record], data: Path | None) -> pd.DataFrame:

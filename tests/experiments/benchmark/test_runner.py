@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from mkbo_plugins.cli import app
 from mkbo_plugins.errors import MkboError
-from mkbo_plugins.experiments.benchmark import runner
-from mkbo_plugins.experiments.benchmark.runner import CLAIM_MEMBERS, CLAIM_SEEDS, Plan, load, run
+from mkbo_plugins.experiments.benchmark.runner import CLAIM_MEMBERS, CLAIM_SEEDS, Plan, run
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
+from tests.conftest import shared_file
 
 PLAN = Plan(("forrester",), ("random", "stock", "moment"), seeds=2, trials=4)
 
@@ -88,11 +88,14 @@ def test_command_refuses_a_wrong_table_in_a_sentence(tmp_path: Path, content: st
     assert words in " ".join(result.output.split())
 
 
-def test_results_of_other_tables_are_not_taken_for_these(tmp_path: Path, monkeypatch):
-    load("forrester", 0, "gp", "centred", None, tmp_path)
-    load.cache_clear()
-    other = replace(FAMILIES["forrester"](0), outcome=FAMILIES["forrester"](1).outcome)
-    monkeypatch.setattr(runner, "make_problem", lambda *_: other)
+def test_results_of_other_tables_are_not_taken_for_these(tmp_path: Path):
+    table = pd.read_csv(shared_file("data/concrete.csv"))
+    plan = Plan(("concrete_7_28",), ("random",), seeds=1, trials=1)
+    for name, factor in (("one", 1.0), ("other", 1.1)):
+        (tmp_path / name).mkdir()
+        table.assign(strength_MPa=factor * table["strength_MPa"]).to_csv(tmp_path / name / "concrete.csv", index=False)
+    first = run(plan, tmp_path / "out", tmp_path / "one", n_jobs=1, show=False)
     with pytest.raises(MkboError, match="from other tables"):
-        load("forrester", 0, "gp", "centred", None, tmp_path)
-    load.cache_clear()
+        run(plan, tmp_path / "out", tmp_path / "other", n_jobs=1, show=False)
+    again = run(plan, tmp_path / "out", tmp_path / "one", n_jobs=1, show=False)
+    pd.testing.assert_frame_equal(again, first)
