@@ -165,11 +165,14 @@ def _with_levels(
     """Return a table, with columns of levels as they are written: ``None`` may be a level, and so may ``007``."""
     table = read()
     levels = {} if space is None else {p.name: p.indexed_levels for p in space.parameters}
-    columns = [(j, levels[name.strip()]) for j, name in enumerate(header) if levels.get(name.strip())]
-    for j, known in columns:
-        texts = all(isinstance(level, str) for level in known)
-        written = read(keep_default_na=False, na_values=[""], dtype=str if texts else None).iloc[:, j]
-        if texts or (table.iloc[:, j].isna() & written.isin(known)).any():
+    columns = {j: levels[name.strip()] for j, name in enumerate(header) if levels.get(name.strip())}
+    texts = {j: all(isinstance(level, str) for level in known) for j, known in columns.items()}
+    as_written = {
+        kind: read(keep_default_na=False, na_values=[""], dtype=str if kind else None) for kind in set(texts.values())
+    }
+    for j, known in columns.items():
+        written = as_written[texts[j]].iloc[:, j]
+        if texts[j] or (table.iloc[:, j].isna() & written.isin(known)).any():
             table.isetitem(j, written.to_numpy())
     return table
 

@@ -1,6 +1,5 @@
 """Training on the rows of one table that was read and checked."""
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from mkbo_plugins.checkpoint import Checkpoint, problem_key
 from mkbo_plugins.core import FreeKernel
 from mkbo_plugins.core.covariance import FixedCovariance
 from mkbo_plugins.core.decision import DecisionFunction
+from mkbo_plugins.core.evidence import mean_and_spread
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighting import ReweightedKernel
 from mkbo_plugins.core.subset import space_filling_rows
@@ -86,8 +86,7 @@ class Fitted(NamedTuple):
 def fit_table(rows: Rows, settings: Settings, shared: FreeKernel | None = None) -> Fitted:
     """Return the covariance pre-trained on rows, with the kernel `shared` if there is one."""
     sample = rows.data if len(rows.used) == len(rows.X) else rows.data.rows(rows.used)
-    target_mean = float(np.average(sample.y, weights=sample.sample_weight))
-    target_spread = math.sqrt(np.average((sample.y - target_mean) ** 2, weights=sample.sample_weight))
+    target_mean, target_spread = mean_and_spread(sample.y, sample.sample_weight)
     if settings.task == "classification":
         sample = replace(sample, sample_weight=balanced_weights(sample.y, sample.sample_weight))
     trained = _train(rows, sample, settings, shared)

@@ -48,6 +48,12 @@ class Evidence:
     converged: bool
 
 
+def mean_and_spread(y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
+    """Return mean and standard deviation of values y (N,) with positive weights (N,); None weighs all alike."""
+    mean = float(np.average(y, weights=weight))
+    return mean, float(np.sqrt(np.average((y - mean) ** 2, weights=weight)))
+
+
 def fit_evidence(
     kernel: FreeKernel,
     X: np.ndarray,
@@ -81,8 +87,7 @@ def fit_evidence(
         Called with the number of steps of the optimiser so far, and None since nobody knows how many it takes.
     """
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
-    mean = float(np.average(y, weights=weight))
-    spread = float(np.sqrt(np.average((y - mean) ** 2, weights=weight)))
+    mean, spread = mean_and_spread(y, weight)
     problem = _Problem(kernel, X, (y - mean) / spread, 1 / weight, ranges, tied=not ard)
     steps = itertools.count(1)
 

@@ -8,6 +8,7 @@ of tau_k; a normalised one divides the features by ``sqrt(K_2(x, x))``.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -79,10 +80,9 @@ def kernel_features(kernel: FreeKernel | ReweightedKernel | NormalisedKernel, X:
         If the kernel is of another kind, of another dimension, or needs too many monomials.
     """
     base, d = free_base(kernel), X.shape[1]
-    fixed = kernel.kernel.dimension if isinstance(kernel, NormalisedKernel) else kernel.dimension
-    if fixed is not None and fixed != d:
-        raise KernelError(f"the kernel has {fixed} coordinates, but the points have {d}")
-    inner = kernel.kernel if isinstance(kernel, NormalisedKernel) else kernel
+    inner = _unnormalised(kernel)
+    if inner.dimension is not None and inner.dimension != d:
+        raise KernelError(f"the kernel has {inner.dimension} coordinates, but the points have {d}")
     degree = _degree(base, X, q, inner.tables if isinstance(inner, ReweightedKernel) else ())
     count = math.comb(d + degree, d)
     if count > MAX_FEATURES:
@@ -122,14 +122,19 @@ def has_finite_features(kernel: object, d: int) -> bool:
     return math.comb(d + int(base.degree_limit), d) <= MAX_FEATURES
 
 
+def _unnormalised(kernel: Any) -> Any:
+    """Return the kernel that a normalised one divides, any other one as it is."""
+    return kernel.kernel if isinstance(kernel, NormalisedKernel) else kernel
+
+
 def _free_base(kernel: object) -> FreeKernel | None:
-    inner = kernel.kernel if isinstance(kernel, NormalisedKernel) else kernel
+    inner = _unnormalised(kernel)
     base = inner.base if isinstance(inner, ReweightedKernel) else inner
     return base if isinstance(base, FreeKernel) else None
 
 
 def _tau(kernel: FreeKernel | ReweightedKernel | NormalisedKernel, exponents: np.ndarray) -> np.ndarray:
-    inner = kernel.kernel if isinstance(kernel, NormalisedKernel) else kernel
+    inner = _unnormalised(kernel)
     if isinstance(inner, ReweightedKernel):
         return np.abs(monomial_weights(inner.base, inner.tables, exponents).value)
     return np.exp(log_tau_squared(inner, exponents) / 2)

@@ -30,16 +30,6 @@ def log_bounds(priors: Iterable[Hyperparameter]) -> np.ndarray:
     return np.array([(math.log(prior.lower), math.log(prior.upper)) for prior in priors]).reshape(-1, 2)
 
 
-def log_prior(theta: np.ndarray, priors: Sequence[Hyperparameter]) -> tuple[float, np.ndarray]:
-    """Return the log density of hyperparameters exp(theta), up to a constant, and its gradient in theta, (p,).
-
-    It is the density in the hyperparameters themselves, so that its maximum is that of BoTorch's models.
-    """
-    spreads = np.array([prior.log_spread for prior in priors])
-    scores = (theta - np.array([prior.log_mean for prior in priors])) / spreads
-    return float(-theta.sum() - scores @ scores / 2), -1 - scores / spreads
-
-
 def log_prior_of_logarithms(theta: np.ndarray, priors: Sequence[Hyperparameter]) -> tuple[float, np.ndarray]:
     """Return the log density of the logarithms theta (p,) of hyperparameters, up to a constant, and its gradient (p,).
 
@@ -49,6 +39,15 @@ def log_prior_of_logarithms(theta: np.ndarray, priors: Sequence[Hyperparameter])
     spreads = np.array([prior.log_spread for prior in priors])
     scores = (theta - np.array([prior.log_mean for prior in priors])) / spreads
     return -float(scores @ scores) / 2, -scores / spreads
+
+
+def log_prior(theta: np.ndarray, priors: Sequence[Hyperparameter]) -> tuple[float, np.ndarray]:
+    """Return the log density of hyperparameters exp(theta), up to a constant, and its gradient in theta, (p,).
+
+    It is the density in the hyperparameters themselves, so that its maximum is that of BoTorch's models.
+    """
+    value, slope = log_prior_of_logarithms(theta, priors)
+    return value - float(theta.sum()), slope - 1
 
 
 def prior_mode(prior: Hyperparameter) -> float:

@@ -63,10 +63,8 @@ def regress_phases(folder: Path) -> PhaseRegression:
         If a column is missing, or there is no phase in both tables.
     """
     assert ALLOY.pool_file is not None
-    known, candidates = (read_columns(folder / file) for file in (ALLOY.file, ALLOY.pool_file))
-    missing = [name for name in (STRENGTH, *ALLOYING) if name not in known]
-    if missing:
-        raise TableError(f"{folder / ALLOY.file} lacks the columns {missing}; it has {list(known)}")
+    known = read_columns(folder / ALLOY.file, (STRENGTH, *ALLOYING))
+    candidates = read_columns(folder / ALLOY.pool_file)
     # Phases are written in capitals, unlike elements and all else.
     names = [name for name in map(str, known) if name.isupper() and name in candidates and name != MATRIX]
     fractions = known[[name for name in names if known[name].max() >= LEAST_FRACTION]]

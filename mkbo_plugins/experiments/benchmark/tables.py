@@ -14,7 +14,7 @@ import pandas as pd
 
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.experiments.benchmark.problems import Problem, hitting, labelled
-from mkbo_plugins.inputfiles import read_table_file
+from mkbo_plugins.inputfiles import read_with_columns
 from mkbo_plugins.space import ParameterSpace
 
 SOURCE_ROWS, POOL_ROWS = 163, 1000
@@ -125,11 +125,11 @@ class TablePair:
 
 
 @lru_cache
-def read_columns(path: Path) -> pd.DataFrame:
-    """Return a table of the user's folder, read once."""
+def read_columns(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
+    """Return a table of the user's folder, read once, that must have some columns."""
     if not path.exists():
         raise TableError(f"{path} does not exist; --data must name the folder with the benchmark's tables")
-    table = read_table_file(path).reset_index(drop=True)
+    table = read_with_columns(path, columns)
     if "ageing_time_h" in table:
         table["log1p_ageing_time"] = np.log1p(table["ageing_time_h"])
     return table
