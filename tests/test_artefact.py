@@ -28,11 +28,11 @@ from mkbo_plugins.core import (
     TaylorSeries,
     WeightedPoints,
 )
-from mkbo_plugins.core.covariance import FixedCovariance
-from mkbo_plugins.core.decision import DecisionFunction
-from mkbo_plugins.covariance import GRAM_FORMS
+from mkbo_plugins.core.components.covariance import FixedCovariance
+from mkbo_plugins.core.components.decision import DecisionFunction
+from mkbo_plugins.covariance.base import GRAM_FORMS
+from mkbo_plugins.covariance.pretrained import TrainingRecord
 from mkbo_plugins.errors import ArtefactError
-from mkbo_plugins.pretrained import TrainingRecord
 
 SVM_RECORD = TrainingRecord("y", 24, 5.0, 0.7, "regression", "svm", 5.0, 0.05, 0.03)
 GP_RECORD = TrainingRecord("y", 24, 5.0, 0.7, "regression", "gp", None, None, 0.03, ("a remark — with ünïcode",))
@@ -531,7 +531,7 @@ def test_pickle_in_place_of_a_file_is_refused_and_not_run(tmp_path):
 
 
 def test_artefact_module_imports_nothing_that_runs_code():
-    source = (Path(__file__).parents[1] / "mkbo_plugins" / "artefact.py").read_text()
+    source = (Path(__file__).parents[1] / "mkbo_plugins" / "covariance" / "container.py").read_text()
     for word in ("pickle", "marshal", "eval(", "exec(", "importlib", "__import__", "joblib"):
         assert word not in source
 

@@ -28,7 +28,7 @@ from mkbo_plugins.errors import (
     TableError,
     TableWarning,
 )
-from mkbo_plugins.parameters import Categorical, Numeric, Ordered
+from mkbo_plugins.space.parameters import Categorical, Numeric, Ordered
 from tests.conftest import MIXED_SPACE, mixed_table
 
 TABLE = mixed_table()

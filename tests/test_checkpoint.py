@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mkbo_plugins import ParameterSpace, pretrain, trainers
-from mkbo_plugins.checkpoint import Checkpoint
-from mkbo_plugins.core import selection
-from mkbo_plugins.core.svr import LeaveOneOut
+from mkbo_plugins import ParameterSpace, pretrain
+from mkbo_plugins.core.training import selection
+from mkbo_plugins.core.training.svr import LeaveOneOut
 from mkbo_plugins.errors import ArtefactError, FitError
+from mkbo_plugins.pretraining import trainers
+from mkbo_plugins.pretraining.checkpoint import Checkpoint
 from tests.conftest import MIXED_SPACE, mixed_table
 
 TABLE, SPACE = mixed_table(), ParameterSpace.from_dict(MIXED_SPACE)
@@ -56,7 +57,7 @@ def test_a_killed_process_loses_no_finished_cell(tmp_path):
     file = tmp_path / "grid.json"
     script = f"""
 import time
-from mkbo_plugins.core import selection
+from mkbo_plugins.core.training import selection
 from tests.test_checkpoint import train
 search = selection.leave_one_out
 selection.leave_one_out = lambda *a, **k: time.sleep(0.1) or search(*a, **k)

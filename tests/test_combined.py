@@ -10,8 +10,8 @@ import pytest
 
 from mkbo_plugins import CombinedCovariance, ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core import reweight
-from mkbo_plugins.core.svr import fit_machine
-from mkbo_plugins.covariance import GRAM_FORMS
+from mkbo_plugins.core.training.svr import fit_machine
+from mkbo_plugins.covariance.base import GRAM_FORMS
 from mkbo_plugins.errors import FitError, KernelError, MkboError, MkboWarning, SpaceError, TableError
 from tests.several_tables import (
     SETTINGS,

@@ -66,7 +66,7 @@ print(back == cov, len(back.starting_points(3, "same")), back.gram(X).shape)
 CORE = sorted((PACKAGE / "core").rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", CORE, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", CORE, ids=lambda path: path.stem)
 def test_core_imports_only_core_and_errors(path):
     ours = {name for name in imported_modules(path) if below(name, "mkbo_plugins")}
     assert all(below(name, "mkbo_plugins.core", "mkbo_plugins.errors") for name in ours), ours
@@ -77,20 +77,24 @@ def test_core_is_found():
     assert any(below(name, "mkbo_plugins.core") for path in CORE for name in imported_modules(path))
 
 
-@pytest.mark.parametrize("path", CORE, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", CORE, ids=lambda path: path.stem)
 def test_core_imports_no_optional_framework(path):
     assert not [name for name in imported_modules(path) if below(name, *OPTIONAL, "pandas", "typer", "rich")]
 
 
 @pytest.mark.parametrize(
     "name",
-    ["__init__", "artefact", "errors", "parameters", "pretrained", "progress", "space", "table", "training"],
+    ["__init__.py", "errors.py", "files.py", "messages", "space", "tables", "covariance", "pretraining", "suggestion"],
 )
 def test_fitted_object_and_space_import_no_adapter(name):
     adapters = ("botorch", "ax", "skopt", "cli", "plots", "experiments")
-    found = imported_modules(PACKAGE / f"{name}.py")
-    assert not [module for module in found if below(module, *(f"mkbo_plugins.{adapter}" for adapter in adapters))]
-    assert not [module for module in found if below(module, *OPTIONAL)]
+    place = PACKAGE / name
+    paths = list(place.rglob("*.py")) if place.is_dir() else [place]
+    assert paths
+    for path in paths:
+        found = imported_modules(path)
+        assert not [module for module in found if below(module, *(f"mkbo_plugins.{adapter}" for adapter in adapters))]
+        assert not [module for module in found if below(module, *OPTIONAL)]
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
-from mkbo_plugins.inputfiles import read_space_file, read_table_file, write_table_file
-from mkbo_plugins.rows import RowNames
-from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.messages.rows import RowNames
+from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, write_table_file
 
 
 @pytest.mark.parametrize("name", ["table.csv", "table.xlsx"])

@@ -7,10 +7,10 @@ from sklearn.svm import SVC
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core import SquaredExponential
-from mkbo_plugins.covariance import GRAM_FORMS
+from mkbo_plugins.covariance.base import GRAM_FORMS
 from mkbo_plugins.errors import FitError, SampleWarning, TableError
-from mkbo_plugins.labels import balanced_weights, read_labels
-from mkbo_plugins.report import describe
+from mkbo_plugins.report.words import describe
+from mkbo_plugins.tables.labels import balanced_weights, read_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::mkbo_plugins.errors.GridEdgeWarning")
 N = 40

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from mkbo_plugins import PretrainedCovariance
-from mkbo_plugins.core.mixture import fit_kernel_mixture
+from mkbo_plugins.core.mixture.kernel_mixture import fit_kernel_mixture
+from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.errors import KernelError, SpaceError
-from mkbo_plugins.mixture import MixtureCovariance, pretrain_mixture
+from mkbo_plugins.pretraining.mixture import pretrain_mixture
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mkbo_plugins import ParameterSpace
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.parameters import (
+from mkbo_plugins.space.parameters import (
     FRAMES,
     Categorical,
     Numeric,

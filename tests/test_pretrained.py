@@ -8,9 +8,9 @@ import pytest
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core import normalise, reweight
-from mkbo_plugins.covariance import GRAM_FORMS
+from mkbo_plugins.covariance.base import GRAM_FORMS
 from mkbo_plugins.errors import KernelError
-from mkbo_plugins.parameters import FRAMES
+from mkbo_plugins.space.parameters import FRAMES
 from tests.conftest import MIXED_SPACE, mixed_table
 
 TABLE = mixed_table()

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from mkbo_plugins import ParameterSpace
 from mkbo_plugins.errors import TableWarning
-from mkbo_plugins.parameters import Categorical, Numeric, Ordered
-from mkbo_plugins.ranges import warn_of_units
+from mkbo_plugins.space.parameters import Categorical, Numeric, Ordered
+from mkbo_plugins.tables.ranges import warn_of_units
 
 
 def warned(table, target) -> list[str]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mkbo_plugins import ParameterSpace, pretrain
-from mkbo_plugins.sensitivity import prediction_sensitivity
+from mkbo_plugins.report.sensitivity import prediction_sensitivity
 
 SPACE = ParameterSpace.from_dict({"a": (0.0, 10.0), "b": (1e-4, 1e-1, "log"), "c": ["x", "y"], "idle": (0, 5, "int")})
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mkbo_plugins import ParameterSpace
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.parameters import FRAMES, Categorical, Numeric, Ordered
+from mkbo_plugins.space.parameters import FRAMES, Categorical, Numeric, Ordered
 from tests.conftest import MIXED_SPACE, mixed_table
 
 NUMBERS = st.floats(-1e6, 1e6)

@@ -6,7 +6,7 @@ import pytest
 
 from mkbo_plugins import ParameterSpace
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
-from mkbo_plugins.table import FAR_OUTSIDE, read_table
+from mkbo_plugins.tables.table import FAR_OUTSIDE, read_table
 from tests.conftest import MIXED_SPACE, mixed_table
 
 TABLE = mixed_table()

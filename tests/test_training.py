@@ -13,7 +13,7 @@ import pytest
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core import Exponential, Linear, Polynomial, SquaredExponential, TaylorSeries
-from mkbo_plugins.covariance import GRAM_FORMS
+from mkbo_plugins.covariance.base import GRAM_FORMS
 from mkbo_plugins.errors import FitError, SampleWarning, TableWarning
 from tests.conftest import MIXED_SPACE, mixed_table, shared_file
 

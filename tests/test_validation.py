@@ -5,7 +5,7 @@ import pytest
 
 from mkbo_plugins import pretrain
 from mkbo_plugins.errors import TableError
-from mkbo_plugins.validation import held_out
+from mkbo_plugins.pretraining.held_out import held_out
 
 GROUPS = np.arange(24) // 2
 WEIGHT = np.linspace(1.0, 3.0, 24)

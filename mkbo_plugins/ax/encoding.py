@@ -20,9 +20,9 @@ from ax.core.search_space import SearchSpace
 from torch import Tensor
 
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.parameters import Frame, Numeric, Ordered, Parameter
-from mkbo_plugins.ranges import check_positive
-from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.space.parameters import Frame, Numeric, Ordered, Parameter
+from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.ranges import check_positive
 
 _TO_RAW = {"linear": lambda x: x, "log10": lambda x: 10**x, "logit": torch.sigmoid}
 

@@ -7,7 +7,7 @@ from botorch.models.transforms.input import InputTransform, Normalize
 from torch import Tensor
 
 from mkbo_plugins.ax.encoding import Encoding
-from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import SpaceError
 
 

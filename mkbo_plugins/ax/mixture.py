@@ -8,8 +8,8 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.service.ax_client import AxClient
 
 from mkbo_plugins.ax.strategy import use_pretrained
-from mkbo_plugins.core.mixture_parts import PART
-from mkbo_plugins.mixture import MixtureCovariance
+from mkbo_plugins.core.mixture.parts import PART
+from mkbo_plugins.covariance.mixture import MixtureCovariance
 
 
 def use_mixture(

@@ -23,9 +23,9 @@ from ax.utils.common.random import with_rng_seed
 from mkbo_plugins.ax.encoding import concerning, target_names
 from mkbo_plugins.ax.storage import attach, recall
 from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
-from mkbo_plugins.core.design import distance_to_front, upper_confidence_design
-from mkbo_plugins.core.several import SeveralTables
-from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.core.components.several import SeveralTables
+from mkbo_plugins.core.gp.design import distance_to_front, upper_confidence_design
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import MkboError
 
 OBJECTIVE = "*"

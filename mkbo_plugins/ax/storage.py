@@ -2,8 +2,7 @@
 
 from ax.core.experiment import Experiment
 
-from mkbo_plugins.artefact import from_bytes, to_bytes
-from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import ArtefactError
 
 PROPERTY = "mkbo_pretrained"
@@ -21,7 +20,7 @@ def remember(cov: Covariance) -> str:
 def attach(experiment: Experiment, cov: Covariance) -> str:
     """Write a covariance into an experiment's properties, and return its fingerprint."""
     stored = experiment._properties.setdefault(PROPERTY, {})
-    stored.setdefault(cov.fingerprint, to_bytes(cov).decode("ascii"))
+    stored.setdefault(cov.fingerprint, cov.to_bytes().decode("ascii"))
     return remember(cov)
 
 
@@ -42,7 +41,7 @@ def recall(fingerprint: str, experiment: Experiment | None = None) -> Covariance
             f"the pre-trained covariance {fingerprint[:12]}... of this experiment is not stored with it; {remedy}"
         )
     try:
-        cov = from_bytes(stored[fingerprint].encode())
+        cov = Covariance.from_bytes(stored[fingerprint].encode())
     except ArtefactError as error:
         raise ArtefactError(
             f"the pre-trained covariance {fingerprint[:12]}... stored with this experiment cannot be used: {error}; "

@@ -26,9 +26,9 @@ from mkbo_plugins.ax.nodes import (
 from mkbo_plugins.ax.storage import attach, remember
 from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
 from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
-from mkbo_plugins.covariance import Covariance, Directions, direction_signs
+from mkbo_plugins.covariance.base import Covariance, Directions, direction_signs
 from mkbo_plugins.errors import MkboError
-from mkbo_plugins.ranges import warn_of_units
+from mkbo_plugins.tables.ranges import warn_of_units
 
 Covariances = Covariance | Mapping[str, Covariance]
 
@@ -138,7 +138,7 @@ def use_pretrained(
     -----
     TableWarning
         If bounds in the experiment are unlikely to be in the units of the table; see
-        `mkbo_plugins.ranges.warn_of_units`.
+        `mkbo_plugins.tables.ranges.warn_of_units`.
     """
     if not isinstance(client, (Client, AxClient)):
         raise MkboError(f"client must be an Ax Client or AxClient, got {type(client).__name__}")

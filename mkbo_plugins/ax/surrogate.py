@@ -13,7 +13,7 @@ from mkbo_plugins.ax.storage import remember
 from mkbo_plugins.botorch import PretrainedKernel
 from mkbo_plugins.botorch.models import LogNoiseGP
 from mkbo_plugins.core.forms import DEFAULT_FORM
-from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import SpaceError
 
 PRETRAINED = "pretrained"

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from mkbo_plugins.core.several import FixedParts
+from mkbo_plugins.core.components.several import FixedParts
 
 
 class _Part(torch.autograd.Function):

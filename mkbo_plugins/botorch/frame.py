@@ -7,11 +7,11 @@ import torch
 from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
-from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.parameters import Categorical, Numeric, Ordered, Parameter, Scaled
-from mkbo_plugins.ranges import check_positive
-from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.space.parameters import Categorical, Numeric, Ordered, Parameter, Scaled
+from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.ranges import check_positive
 
 
 class _Scale(NamedTuple):

@@ -15,9 +15,9 @@ from torch import Tensor
 from mkbo_plugins.botorch.differentiable import part
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
+from mkbo_plugins.core.evaluation.recent import Recent
 from mkbo_plugins.core.forms import DEFAULT_FORM, Form
-from mkbo_plugins.core.recent import Recent
-from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import ArtefactError, KernelError
 
 KEPT_PARTS = 8

@@ -18,11 +18,11 @@ from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.core.forms import DEFAULT_FORM
-from mkbo_plugins.covariance import Covariance, check_covariance
+from mkbo_plugins.covariance.base import Covariance, check_covariance
 from mkbo_plugins.errors import MkboError, TableError, TableWarning
-from mkbo_plugins.parameters import Numeric
-from mkbo_plugins.ranges import warn_of_units
-from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.space.parameters import Numeric
+from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.ranges import warn_of_units
 
 SMALL_SPREAD = 1e-3
 """Standard deviation of outcomes below which GPyTorch's least variance, 1e-10, is no longer small beside theirs."""
@@ -102,8 +102,8 @@ def pretrained_gp(
     -----
     TableWarning
         If a parameter lies outside its bounds in every row, as it does when units are mistaken; if bounds in `space`
-        are unlikely to be in the units of the table, see `mkbo_plugins.ranges.warn_of_units`; or if outcomes vary so
-        little that the host cuts off variances.
+        are unlikely to be in the units of the table, see `mkbo_plugins.tables.ranges.warn_of_units`; or if outcomes
+        vary so little that the host cuts off variances.
     """
     check_covariance(cov)
     chosen = cov.form(form)

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,19 +15,19 @@ from botorch.utils.sampling import manual_seed
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from scipy.stats import norm
 
-from mkbo_plugins.botorch.candidates import FiniteCandidates, SpaceCandidates
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.models import pretrained_gp
-from mkbo_plugins.core.design import upper_confidence_design
-from mkbo_plugins.core.form_model import Points
 from mkbo_plugins.core.forms import DEFAULT_FORM
-from mkbo_plugins.core.verdict import FEWEST, Verdict, judge
-from mkbo_plugins.covariance import Covariance, Directions, direction_signs
+from mkbo_plugins.core.gp.design import upper_confidence_design
+from mkbo_plugins.core.gp.form_model import Points
+from mkbo_plugins.core.gp.verdict import FEWEST, Verdict, judge
+from mkbo_plugins.covariance.base import Covariance, Directions, direction_signs
 from mkbo_plugins.errors import MkboError
-from mkbo_plugins.parameters import Level
-from mkbo_plugins.ranges import warn_of_units
-from mkbo_plugins.space import ParameterSpace
-from mkbo_plugins.trials import Trials
+from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.suggestion.advice import VERDICT_FROM, Advice, Reason, Suggestion
+from mkbo_plugins.suggestion.candidates import FiniteCandidates, SpaceCandidates
+from mkbo_plugins.tables.ranges import warn_of_units
+from mkbo_plugins.tables.trials import Trials
 
 SAMPLES = 256
 """Draws of the outcomes of pending experiments, over which improvement is averaged."""
@@ -37,81 +36,8 @@ SMOOTHING = 1e-6
 """Temperatures at which improvements over pending outcomes are smoothed: the host's, which are larger, reward twins of
 pending points. One is in units of the standardised outcome, one has none."""
 
-VERDICT_FROM = 10
-"""Outcomes from which on it is said whether the table helps: fewer often point the wrong way."""
-
 HOPELESS = 0.005
 """Chance below which an experiment is not likely to beat the best so far."""
-
-
-class Reason(StrEnum):
-    """Why an experiment was chosen."""
-
-    START = "start"
-    EXPLORE = "explore"
-    EXPLOIT = "exploit"
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """An experiment to make next.
-
-    Parameters
-    ----------
-    point
-        Values of the parameters, by name.
-    candidate
-        Number of the candidate, counting from 0, where candidates were given.
-    reason
-        What it is for: a first look, to learn, or to gain.
-    why
-        The same as a sentence.
-    table_says
-        What each table's own machine predicts there, in the table's units.
-    predicted, uncertainty
-        Mean and standard deviation of the outcome, measurement noise aside; None before there is a model.
-    chance
-        Probability of being better than the best outcome so far; None before there is a model.
-    """
-
-    point: Mapping[str, Level]
-    candidate: int | None
-    reason: Reason
-    why: str
-    table_says: tuple[float, ...]
-    predicted: float | None = None
-    uncertainty: float | None = None
-    chance: float | None = None
-
-
-@dataclass(frozen=True)
-class Advice:
-    """Suggestions, and the state of the campaign they rest on.
-
-    Parameters
-    ----------
-    suggestions
-        The experiments, best first.
-    measured, pending
-        Numbers of trials.
-    best
-        Best outcome so far; None without any.
-    noise
-        Standard deviation of measurement noise that the model found; None before there is a model.
-    verdict
-        Whether the table helps, by the outcomes so far; None before there are `VERDICT_FROM` of them.
-    scales
-        Fitted scales of the form by name, as `mkbo_plugins.core.forms` describes them, of several tables numbered; none
-        before there is a model.
-    """
-
-    suggestions: tuple[Suggestion, ...]
-    measured: int
-    pending: int
-    best: float | None
-    noise: float | None = None
-    verdict: Verdict | None = None
-    scales: Mapping[str, float] = field(default_factory=dict)
 
 
 def suggest(

@@ -7,9 +7,9 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.files import write_atomically
+from mkbo_plugins.messages.commands import GOES_ON, plain_errors
 
 SMOKE_SEEDS, CLAIM_SEEDS, TUNING_SEEDS = 2, 40, 16
 SMOKE_PROBLEMS = ("rotation", "branin", "hartmann3_negated")

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from mkbo_plugins.cli.messages import check_ignored, counted, print_json
 from mkbo_plugins.cli.options import IGNORE, TABLE, TASK, TaskName
-from mkbo_plugins.commands import in_options, plain_errors
-from mkbo_plugins.inputfiles import read_space_file, read_table_file
-from mkbo_plugins.inspection import Severity, inspect_table
+from mkbo_plugins.messages.commands import in_options, plain_errors
+from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file
+from mkbo_plugins.tables.inspection import Severity, inspect_table
 
 
 def check(

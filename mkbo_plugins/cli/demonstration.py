@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.errors import MkboError
+from mkbo_plugins.messages.commands import GOES_ON, plain_errors
 
 
 def demo(

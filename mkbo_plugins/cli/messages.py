@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from mkbo_plugins.errors import ArtefactError, TableError
-from mkbo_plugins.hints import did_you_mean
-from mkbo_plugins.inputfiles import sheet_of
+from mkbo_plugins.messages.hints import did_you_mean
+from mkbo_plugins.tables.inputfiles import sheet_of
 
 
 def check_writable(path: Path, inputs: Iterable[Path | None] = ()) -> None:

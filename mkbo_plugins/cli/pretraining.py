@@ -11,12 +11,12 @@ from rich.console import Console
 from mkbo_plugins.cli.messages import check_ignored, check_writable, print_json
 from mkbo_plugins.cli.options import IGNORE, TABLES, TASK, TaskName
 from mkbo_plugins.cli.summary import print_summary, summary
-from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.errors import TableError, TableWarning
-from mkbo_plugins.inputfiles import read_space_file, read_table_file, sheet_of
-from mkbo_plugins.inspection import doubts_of_columns
-from mkbo_plugins.space import ParameterSpace
-from mkbo_plugins.training import pretrain as train
+from mkbo_plugins.messages.commands import GOES_ON, plain_errors
+from mkbo_plugins.pretraining.training import pretrain as train
+from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, sheet_of
+from mkbo_plugins.tables.inspection import doubts_of_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from mkbo_plugins.cli.messages import check_writable, print_json
 from mkbo_plugins.cli.summary import print_summary, summary
-from mkbo_plugins.commands import plain_errors
-from mkbo_plugins.pretrained import PretrainedCovariance
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance
+from mkbo_plugins.messages.commands import plain_errors
 
 
 def show(

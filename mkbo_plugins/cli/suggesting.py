@@ -11,17 +11,17 @@ from rich.console import Console
 from rich.table import Table
 
 from mkbo_plugins.cli.messages import check_writable, counted, print_json
-from mkbo_plugins.commands import plain_errors
 from mkbo_plugins.core.forms import DEFAULT_FORM, of_table
-from mkbo_plugins.covariance import Covariance, Directions
+from mkbo_plugins.covariance.base import Covariance, Directions
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.errors import MkboError, SpaceError, TableError
-from mkbo_plugins.hints import did_you_mean
-from mkbo_plugins.inputfiles import read_space_file, read_table_file, write_table_file
-from mkbo_plugins.pretrained import PretrainedCovariance
-from mkbo_plugins.rows import RowNames
-from mkbo_plugins.space import ParameterSpace, check_columns
-from mkbo_plugins.table import warn_outside
-from mkbo_plugins.trials import Trials, check_not_mistaken, differ, outcome_column
+from mkbo_plugins.messages.commands import plain_errors
+from mkbo_plugins.messages.hints import did_you_mean
+from mkbo_plugins.messages.rows import RowNames
+from mkbo_plugins.space.space import ParameterSpace, check_columns
+from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, write_table_file
+from mkbo_plugins.tables.table import warn_outside
+from mkbo_plugins.tables.trials import Trials, check_not_mistaken, differ, outcome_column
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,10 +6,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from mkbo_plugins.commands import in_options
-from mkbo_plugins.covariance import Covariance
-from mkbo_plugins.pretrained import PretrainedCovariance
-from mkbo_plugins.report import describe, describe_interactions, describe_parameters
+from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance
+from mkbo_plugins.messages.commands import in_options
+from mkbo_plugins.report.words import describe, describe_interactions, describe_parameters
 
 
 def summary(cov: Covariance) -> dict[str, Any]:

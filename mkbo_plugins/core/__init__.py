@@ -1,21 +1,30 @@
-"""The mathematics of pre-trained covariances; knows NumPy, SciPy and scikit-learn, and no optimiser."""
+"""The mathematics of pre-trained covariances; knows NumPy, SciPy and scikit-learn, and no optimiser.
 
-from mkbo_plugins.core.kernels import (
-    Exponential,
-    FreeKernel,
-    Linear,
-    Polynomial,
-    SquaredExponential,
-    TaylorSeries,
-)
-from mkbo_plugins.core.listing import FeatureListing, feature_weights
-from mkbo_plugins.core.mercer import MercerCheck, check_2q_mercer
-from mkbo_plugins.core.mixture import KernelMixture, MixtureFit, fit_kernel_mixture
-from mkbo_plugins.core.normalisation import NormalisedKernel, normalise
-from mkbo_plugins.core.pnorm import PNormSVC, PNormSVR
-from mkbo_plugins.core.reweighting import ReweightedKernel, WeightedPoints, reweight
-from mkbo_plugins.core.symmetrised import SymmetrisedProduct
-from mkbo_plugins.core.two_layer import TwoLayerKernel
+What is here by name is imported when it is first used, so that a suggestion waits for no theory.
+"""
+
+from typing import TYPE_CHECKING
+
+import lazy_loader
+
+if TYPE_CHECKING:
+    from mkbo_plugins.core.kernels import (
+        Exponential,
+        FreeKernel,
+        Linear,
+        Polynomial,
+        SquaredExponential,
+        TaylorSeries,
+    )
+    from mkbo_plugins.core.mixture.kernel_mixture import KernelMixture, MixtureFit, fit_kernel_mixture
+    from mkbo_plugins.core.points import WeightedPoints
+    from mkbo_plugins.core.reweighted.normalisation import NormalisedKernel, normalise
+    from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel, reweight
+    from mkbo_plugins.core.reweighted.two_layer import TwoLayerKernel
+    from mkbo_plugins.core.theory.listing import FeatureListing, feature_weights
+    from mkbo_plugins.core.theory.mercer import MercerCheck, check_2q_mercer
+    from mkbo_plugins.core.theory.pnorm import PNormSVC, PNormSVR
+    from mkbo_plugins.core.theory.symmetrised import SymmetrisedProduct
 
 __all__ = [
     "Exponential",
@@ -41,3 +50,19 @@ __all__ = [
     "normalise",
     "reweight",
 ]
+
+__getattr__, __dir__, _ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "kernels": ["Exponential", "FreeKernel", "Linear", "Polynomial", "SquaredExponential", "TaylorSeries"],
+        "mixture.kernel_mixture": ["KernelMixture", "MixtureFit", "fit_kernel_mixture"],
+        "points": ["WeightedPoints"],
+        "reweighted.normalisation": ["NormalisedKernel", "normalise"],
+        "reweighted.reweighting": ["ReweightedKernel", "reweight"],
+        "reweighted.two_layer": ["TwoLayerKernel"],
+        "theory.listing": ["FeatureListing", "feature_weights"],
+        "theory.mercer": ["MercerCheck", "check_2q_mercer"],
+        "theory.pnorm": ["PNormSVC", "PNormSVR"],
+        "theory.symmetrised": ["SymmetrisedProduct"],
+    },
+)

@@ -11,7 +11,7 @@ from operator import add, mul
 from types import MappingProxyType
 
 from mkbo_plugins.core.arrays import Array
-from mkbo_plugins.core.two_layer import squared_exponential_profile
+from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
 from mkbo_plugins.errors import KernelError
 
 

@@ -20,11 +20,11 @@ import pandas as pd
 import typer
 
 from mkbo_plugins import ParameterSpace
-from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.experiments.equilibrium import SOLUTES, Equilibrium, solve
 from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.files import write_atomically
-from mkbo_plugins.progress import progress_bar
+from mkbo_plugins.messages.commands import GOES_ON, plain_errors
+from mkbo_plugins.messages.progress import progress_bar
 
 MOST_WT_PCT = dict(zip(SOLUTES, (1.5, 0.5, 6.0, 1.0, 4.0, 0.3, 9.0, 0.15, 0.2, 2.5), strict=True))
 

@@ -9,8 +9,8 @@ from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from mkbo_plugins.botorch import pretrained_gp
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.experiments.record import Campaign
-from mkbo_plugins.pretrained import PretrainedCovariance
 
 
 def run_campaign(

@@ -33,13 +33,13 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.ax import use_pretrained
-from mkbo_plugins.bootstrap import bootstrap_interval
-from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.experiments.record import Campaign
 from mkbo_plugins.experiments.regret import trials_to
 from mkbo_plugins.experiments.store import RunStore, make_folder
-from mkbo_plugins.inputfiles import read_with_columns
-from mkbo_plugins.progress import progress_bar
+from mkbo_plugins.messages.commands import GOES_ON, plain_errors
+from mkbo_plugins.messages.progress import progress_bar
+from mkbo_plugins.report.bootstrap import bootstrap_interval
+from mkbo_plugins.tables.inputfiles import read_with_columns
 
 SPACE = ParameterSpace.from_dict(
     {

@@ -18,8 +18,8 @@ from mkbo_plugins.experiments.campaign import Campaign, run_campaign
 from mkbo_plugins.experiments.digits import SPACE, TARGET, score, tuning_table
 from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.files import write_atomically
+from mkbo_plugins.messages.progress import progress_bar
 from mkbo_plugins.plots import convergence, save_figure
-from mkbo_plugins.progress import progress_bar
 
 RUNS, SUBSET, CANDIDATES, STARTS = 64, 200, 1000, 3
 FORMS = {"stock": "BoTorch's own covariance", DEFAULT_FORM: "pre-trained covariance"}

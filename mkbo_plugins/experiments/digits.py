@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.space.space import ParameterSpace
 
 SPACE = ParameterSpace.from_dict(
     {

@@ -25,13 +25,13 @@ from skopt import gp_minimize
 from skopt.space import Real, Space
 
 from mkbo_plugins import PretrainedCovariance, pretrain
-from mkbo_plugins.bootstrap import bootstrap_interval
-from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.experiments.campaign import Campaign
 from mkbo_plugins.experiments.digits import images
 from mkbo_plugins.experiments.regret import trials_to
 from mkbo_plugins.experiments.store import RunStore, make_folder
-from mkbo_plugins.progress import progress_bar
+from mkbo_plugins.messages.commands import GOES_ON, plain_errors
+from mkbo_plugins.messages.progress import progress_bar
+from mkbo_plugins.report.bootstrap import bootstrap_interval
 from mkbo_plugins.skopt import parameter_space, pretrained_regressor
 
 TARGET = "log10_error"

@@ -17,16 +17,16 @@ import pandas as pd
 import typer
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
-from mkbo_plugins.bootstrap import bootstrap_interval
-from mkbo_plugins.commands import GOES_ON, plain_errors
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.campaign import Campaign, run_campaign
 from mkbo_plugins.experiments.regret import normalised_regret, trials_to
 from mkbo_plugins.experiments.store import RunStore, make_folder
-from mkbo_plugins.inputfiles import read_with_columns
+from mkbo_plugins.messages.commands import GOES_ON, plain_errors
+from mkbo_plugins.messages.progress import progress_bar
 from mkbo_plugins.plots import convergence, save_figure
-from mkbo_plugins.progress import progress_bar
+from mkbo_plugins.report.bootstrap import bootstrap_interval
+from mkbo_plugins.tables.inputfiles import read_with_columns
 
 SPACE = ParameterSpace.from_dict(
     {

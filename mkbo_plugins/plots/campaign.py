@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from mkbo_plugins.bootstrap import bootstrap_interval
-from mkbo_plugins.core.verdict import AGAINST_TABLE, FEWEST, FOR_TABLE
-from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.core.gp.verdict import AGAINST_TABLE, FEWEST, FOR_TABLE
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.plots.style import PRETRAINED, STYLES, finish, panel
+from mkbo_plugins.report.bootstrap import bootstrap_interval
 
 
 def convergence(

@@ -2,11 +2,11 @@
 
 from matplotlib.figure import Figure
 
-from mkbo_plugins.covariance import Covariance, only_table
+from mkbo_plugins.covariance.base import Covariance, only_table
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.plots.slices import covariance_slices, panel_columns
 from mkbo_plugins.plots.weights import interaction_orders, parameter_weights
-from mkbo_plugins.report import describe
+from mkbo_plugins.report.words import describe
 
 
 def overview(cov: Covariance) -> Figure:

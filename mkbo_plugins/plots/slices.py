@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from mkbo_plugins.core.form_model import FormModel, Points
 from mkbo_plugins.core.forms import DEFAULT_FORM, FORMS
-from mkbo_plugins.core.posterior_fit import prior_mode
-from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.core.gp.posterior_fit import prior_mode
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import KernelError, SpaceError
-from mkbo_plugins.parameters import Numeric, Parameter
 from mkbo_plugins.plots.style import STYLES, finish, panel
+from mkbo_plugins.space.parameters import Numeric, Parameter
 
 LABELS = {"stock": "stock", DEFAULT_FORM: "pre-trained"}
 _POINTS = 161

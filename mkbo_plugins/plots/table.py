@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from mkbo_plugins.covariance import Covariance, only_table
+from mkbo_plugins.covariance.base import Covariance, only_table
 from mkbo_plugins.plots.style import STYLES, finish, panel
-from mkbo_plugins.validation import held_out
+from mkbo_plugins.pretraining.held_out import held_out
 
 
 def held_out_predictions(cov: Covariance, table: Any, *, ax: Any = None, **arguments: Any) -> Any:

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.plots.style import STYLES, finish, panel
-from mkbo_plugins.sensitivity import prediction_sensitivity, prior_shares
+from mkbo_plugins.report.sensitivity import prediction_sensitivity, prior_shares
 
 _LABEL = "share of prior variance"
 

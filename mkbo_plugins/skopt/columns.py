@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mkbo_plugins.core.form_model import STEP, Points
 from mkbo_plugins.core.forms import Form
-from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.core.gp.form_model import STEP, Points
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.parameters import Frame
 from mkbo_plugins.skopt.dimensions import Columns, Inputs, columns_of, named_dimensions
-from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.space.parameters import Frame
+from mkbo_plugins.space.space import ParameterSpace
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from skopt.space import Categorical as CategoricalDimension
 from skopt.space import Dimension, Integer, Space
 
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.parameters import Categorical, Frame, Level, Numeric, Ordered, Parameter, plain_value
-from mkbo_plugins.ranges import check_positive
+from mkbo_plugins.space.parameters import Categorical, Frame, Level, Numeric, Ordered, Parameter, plain_value
+from mkbo_plugins.tables.ranges import check_positive
 
 Inputs: TypeAlias = Literal["normalised", "raw"]
 INPUTS: tuple[Inputs, ...] = ("normalised", "raw")

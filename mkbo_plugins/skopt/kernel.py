@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter
 from skopt.learning.gaussian_process.kernels import Kernel
 
-from mkbo_plugins.core.form_model import FormModel, Points
 from mkbo_plugins.core.forms import DEFAULT_FORM, table_of
-from mkbo_plugins.covariance import Covariance
+from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.skopt.columns import ColumnMap
 from mkbo_plugins.skopt.dimensions import Inputs

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mkbo_plugins.core.mixture_parts import PART
-from mkbo_plugins.mixture import MixtureCovariance
+from mkbo_plugins.core.mixture.parts import PART
+from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.skopt.regressor import PretrainedRegressor, pretrained_regressor
 
 

@@ -11,17 +11,17 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from skopt.learning import GaussianProcessRegressor
 
+from mkbo_plugins.core.evaluation.recent import Recent
 from mkbo_plugins.core.forms import DEFAULT_FORM
-from mkbo_plugins.core.posterior_fit import PosteriorDensity, log_bounds, prior_mode
-from mkbo_plugins.core.recent import Recent
-from mkbo_plugins.core.verdict import Verdict, judge
-from mkbo_plugins.covariance import Covariance, check_covariance
+from mkbo_plugins.core.gp.posterior_fit import PosteriorDensity, log_bounds, prior_mode
+from mkbo_plugins.core.gp.verdict import Verdict, judge
+from mkbo_plugins.covariance.base import Covariance, check_covariance
 from mkbo_plugins.errors import FitError, KernelError
-from mkbo_plugins.parameters import is_finite_number
-from mkbo_plugins.ranges import warn_of_units
 from mkbo_plugins.skopt.columns import column_map
 from mkbo_plugins.skopt.dimensions import INPUTS
 from mkbo_plugins.skopt.kernel import PretrainedKernel
+from mkbo_plugins.space.parameters import is_finite_number
+from mkbo_plugins.tables.ranges import warn_of_units
 
 NUGGET = 1e-6
 """Variance added to known noise, in units of the standardised target's, so that the equations stay solvable."""
@@ -324,7 +324,8 @@ def pretrained_regressor(
     Warns
     -----
     TableWarning
-        If bounds of a dimension are unlikely to be in the units of the table; see `mkbo_plugins.ranges.warn_of_units`.
+        If bounds of a dimension are unlikely to be in the units of the table; see
+        `mkbo_plugins.tables.ranges.warn_of_units`.
     """
     check_covariance(cov)
     columns = column_map(cov, dimensions, cov.form(form), names, fixed)

@@ -8,7 +8,7 @@ from ax.api.configs import RangeParameterConfig
 
 from mkbo_plugins import ParameterSpace
 from mkbo_plugins.ax import diagnose, pretrained_generation_strategy, use_pretrained
-from mkbo_plugins.core.design import distance_to_front
+from mkbo_plugins.core.gp.design import distance_to_front
 from mkbo_plugins.errors import KernelError, MkboError, SpaceError
 from tests.ax.experiments import mixed_client, mixed_points, predict, pretrain_few
 

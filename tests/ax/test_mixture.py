@@ -11,8 +11,9 @@ from ax.core.search_space import SearchSpace
 from mkbo_plugins import ParameterSpace
 from mkbo_plugins.ax import pretrained_surrogate_spec, storage, use_mixture, use_pretrained
 from mkbo_plugins.botorch import PretrainedKernel
+from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.errors import KernelError
-from mkbo_plugins.mixture import MixtureCovariance, pretrain_mixture
+from mkbo_plugins.pretraining.mixture import pretrain_mixture
 from tests.ax.experiments import add_trials, mixed_client, mixed_points, small_covariance, strength
 from tests.ax.test_mapping import fitted_adapter, gram
 from tests.conftest import MIXED_SPACE, mixed_table

@@ -13,7 +13,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.botorch import PretrainedKernel, pretrained_average, pretrained_gp
 from mkbo_plugins.botorch.suggest import suggest
-from mkbo_plugins.trials import Trials
+from mkbo_plugins.tables.trials import Trials
 from tests.several_tables import SPACE, assert_close, brute_force_sum, combined, points
 
 FORMS = ("transfer_link", "moment", "two_layer", "product", "normalised", "reweighted")

@@ -11,7 +11,7 @@ from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 
 from mkbo_plugins.botorch import PretrainedKernel
 from mkbo_plugins.botorch.differentiable import part
-from mkbo_plugins.core.covariance import PARTS, FixedCovariance
+from mkbo_plugins.core.components.covariance import PARTS, FixedCovariance
 from mkbo_plugins.errors import ArtefactError, KernelError
 from tests.botorch.conftest import PRETRAINED_FORMS, four_coordinates
 from tests.botorch.kernel_property_test_case import KernelPropertyTestCase

@@ -3,8 +3,8 @@
 import pytest
 
 from mkbo_plugins.cli.messages import check_writable
-from mkbo_plugins.commands import in_options
 from mkbo_plugins.errors import ArtefactError
+from mkbo_plugins.messages.commands import in_options
 
 SUGGEST = ("suggest", "--covariance", "a.mkbo.json", "--done", "done.csv")
 PRETRAIN = ("pretrain", "table.csv", "--target", "strength", "--space", "space.toml")

@@ -7,18 +7,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from mkbo_plugins.core import (
-    Exponential,
-    Polynomial,
-    ReweightedKernel,
-    SquaredExponential,
-    TaylorSeries,
-    evaluator,
-    normalise,
-)
+from mkbo_plugins.core import Exponential, Polynomial, ReweightedKernel, SquaredExponential, TaylorSeries, normalise
+from mkbo_plugins.core.evaluation import evaluator
+from mkbo_plugins.core.evaluation.prepared import VANISHING
 from mkbo_plugins.core.points import WeightedPoints
-from mkbo_plugins.core.prepared import VANISHING
-from mkbo_plugins.core.svr import fit_svr
+from mkbo_plugins.core.training.svr import fit_svr
 from tests.core.helpers import smallest_eigenvalue, weights_of
 
 mp = mpmath.mp.clone()

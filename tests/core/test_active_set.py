@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mkbo_plugins.core import SquaredExponential, active_set
-from mkbo_plugins.core.active_set import Machine, fit_without, span_estimate
-from mkbo_plugins.core.svr import fit_svc, fit_svr
+from mkbo_plugins.core import SquaredExponential
+from mkbo_plugins.core.training import active_set
+from mkbo_plugins.core.training.active_set import Machine, fit_without, span_estimate
+from mkbo_plugins.core.training.svr import fit_svc, fit_svr
 from tests.core.helpers import few, seeds
 
 N = 25

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mkbo_plugins.core.batches import Batches
+from mkbo_plugins.core.reweighted.batches import Batches
 
 RNG = np.random.default_rng(0)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import SquaredExponential, TwoLayerKernel, WeightedPoints, normalise, reweight
-from mkbo_plugins.core.covariance import PARTS, FixedCovariance
-from mkbo_plugins.core.decision import DecisionFunction
+from mkbo_plugins.core.components.covariance import PARTS, FixedCovariance
+from mkbo_plugins.core.components.decision import DecisionFunction
 from tests.core.helpers import make_table, numeric_gradient, smallest_eigenvalue
 
 RNG = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import Polynomial, SquaredExponential, WeightedPoints
-from mkbo_plugins.core.decision import DecisionFunction
+from mkbo_plugins.core.components.decision import DecisionFunction
 
 
 def function():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import Linear, SquaredExponential, normalise
-from mkbo_plugins.core.design import distance_to_front, upper_confidence_design
+from mkbo_plugins.core.gp.design import distance_to_front, upper_confidence_design
 
 
 def candidates(n=40, seed=0):

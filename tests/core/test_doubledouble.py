@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mkbo_plugins.core import doubledouble
-from mkbo_plugins.core.doubledouble import (
+from mkbo_plugins.core.evaluation import doubledouble
+from mkbo_plugins.core.evaluation.doubledouble import (
     DoubleDouble,
     add,
     dot,

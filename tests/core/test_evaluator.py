@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mkbo_plugins.core import Exponential, SquaredExponential, TaylorSeries, evaluator, prepared, reweight
-from mkbo_plugins.core.evaluator import CertifiedEvaluator
-from mkbo_plugins.core.features import monomial_exponents, monomial_weights
-from mkbo_plugins.core.monomials import Monomials
-from mkbo_plugins.core.pairsum import ExtendedPairSum, PairSum, compose
-from mkbo_plugins.core.truncation import truncate
+from mkbo_plugins.core import Exponential, SquaredExponential, TaylorSeries, reweight
+from mkbo_plugins.core.evaluation import evaluator, prepared
+from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
+from mkbo_plugins.core.evaluation.features import monomial_exponents, monomial_weights
+from mkbo_plugins.core.evaluation.monomials import Monomials
+from mkbo_plugins.core.evaluation.pairsum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.truncation import truncate
 from mkbo_plugins.errors import KernelError
 from tests.core.helpers import (
     FAMILIES,
@@ -123,7 +124,7 @@ def test_blocks_of_features_do_not_matter(family, block, monkeypatch):
         ]
 
     whole = everything()
-    monkeypatch.setattr("mkbo_plugins.core.featuresum.MAX_ENTRIES", block)
+    monkeypatch.setattr("mkbo_plugins.core.evaluation.featuresum.MAX_ENTRIES", block)
     for a, b in zip(whole, everything(), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-14)
 

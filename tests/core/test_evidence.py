@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import SquaredExponential
-from mkbo_plugins.core.evidence import _Problem, fit_evidence
+from mkbo_plugins.core.training.evidence import _Problem, fit_evidence
 from tests.core.helpers import FAMILIES, numeric_gradient
 
 RANGES = np.array([2.0, 2.0])

@@ -17,16 +17,16 @@ from mkbo_plugins.core import (
     WeightedPoints,
     reweight,
 )
-from mkbo_plugins.core.features import (
+from mkbo_plugins.core.components.shares import parameter_shares
+from mkbo_plugins.core.evaluation.features import (
     log_tau_squared,
     monomial_exponents,
     monomial_weights,
     monomials,
 )
-from mkbo_plugins.core.gram import evaluate
-from mkbo_plugins.core.reweighting import undamped
-from mkbo_plugins.core.shares import parameter_shares
-from mkbo_plugins.core.two_layer import FeatureDistance
+from mkbo_plugins.core.reweighted.gram import evaluate
+from mkbo_plugins.core.reweighted.reweighting import undamped
+from mkbo_plugins.core.reweighted.two_layer import FeatureDistance
 from tests.core.helpers import dimensions, few, kernels, make_kernel, make_reweighted, make_table, seeds, weights_of
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mkbo_plugins.core.form_model import FormModel, Points, length_scale_prior
 from mkbo_plugins.core.forms import FORMS, HYPERPARAMETERS, get_form
+from mkbo_plugins.core.gp.form_model import FormModel, Points, length_scale_prior
 from tests.core.helpers import numeric_gradient
 
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import lognorm
 
 from mkbo_plugins.core import SquaredExponential, WeightedPoints
-from mkbo_plugins.core.covariance import PARTS, FixedCovariance
-from mkbo_plugins.core.decision import DecisionFunction
+from mkbo_plugins.core.components.covariance import PARTS, FixedCovariance
+from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.forms import FORMS, HYPERPARAMETERS, get_form
 from mkbo_plugins.errors import KernelError
 from tests.core.helpers import make_table, smallest_eigenvalue

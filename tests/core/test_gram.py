@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mkbo_plugins.core import blocks, gram
-from mkbo_plugins.core.evaluator import KEPT_RESULTS
-from mkbo_plugins.core.gram import evaluate, pull
-from mkbo_plugins.core.normalisation import Normalised
-from mkbo_plugins.core.pairsum import PairSum
-from mkbo_plugins.core.reweighting import Reweighted
-from mkbo_plugins.core.two_layer import FeatureDistance
+from mkbo_plugins.core.evaluation.evaluator import KEPT_RESULTS
+from mkbo_plugins.core.evaluation.pairsum import PairSum
+from mkbo_plugins.core.reweighted import blocks, gram
+from mkbo_plugins.core.reweighted.gram import evaluate, pull
+from mkbo_plugins.core.reweighted.normalisation import Normalised
+from mkbo_plugins.core.reweighted.reweighting import Reweighted
+from mkbo_plugins.core.reweighted.two_layer import FeatureDistance
 from tests.core.helpers import few, kernels, make_reweighted, numeric_gradient, seeds
 
 FORMULAS = {"reweighted": Reweighted(), "normalised": Normalised(), "feature_distance": FeatureDistance()}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import Exponential, Polynomial, SymmetrisedProduct, normalise, reweight
-from mkbo_plugins.core.kernel_features import has_finite_features, kernel_features
+from mkbo_plugins.core.theory.kernel_features import has_finite_features, kernel_features
 from mkbo_plugins.errors import KernelError
 from tests.core.helpers import FAMILIES, make_kernel, make_reweighted
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from mkbo_plugins.core.form_model import FormModel, Points
-from mkbo_plugins.core.marginal_likelihood import log_marginal
-from mkbo_plugins.core.posterior_fit import PosteriorDensity
+from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.core.gp.marginal_likelihood import log_marginal
+from mkbo_plugins.core.gp.posterior_fit import PosteriorDensity
 
 
 def integral(density, points):

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from mkbo_plugins.core import SquaredExponential, reweight
-from mkbo_plugins.core.evaluator import PAIR_SHARE, CertifiedEvaluator
-from mkbo_plugins.core.mixedpairs import MixedPairSum
-from mkbo_plugins.core.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.evaluator import PAIR_SHARE, CertifiedEvaluator
+from mkbo_plugins.core.evaluation.mixedpairs import MixedPairSum
+from mkbo_plugins.core.evaluation.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from scipy.optimize import check_grad
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from mkbo_plugins.core import KernelMixture, fit_kernel_mixture
-from mkbo_plugins.core.mixture import leave_one_out_loss
+from mkbo_plugins.core.mixture.kernel_mixture import leave_one_out_loss
 from mkbo_plugins.errors import FitError, KernelError
 from tests.core.helpers import numeric_gradient, smallest_eigenvalue
 

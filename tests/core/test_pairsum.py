@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mkbo_plugins.core import Exponential, Polynomial, SquaredExponential, pairsum, reweight
-from mkbo_plugins.core.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core import Exponential, Polynomial, SquaredExponential, reweight
+from mkbo_plugins.core.evaluation import pairsum
+from mkbo_plugins.core.evaluation.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
 from tests.core.helpers import (
     FAMILIES,
     dimensions,

@@ -6,10 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mkbo_plugins.core import SquaredExponential, normalise, pairsum, reweight
-from mkbo_plugins.core import doubledouble as dd
-from mkbo_plugins.core.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
-from mkbo_plugins.core.pairterms import PairTerms, merge, that_count
+from mkbo_plugins.core import SquaredExponential, normalise, reweight
+from mkbo_plugins.core.evaluation import doubledouble as dd
+from mkbo_plugins.core.evaluation import pairsum
+from mkbo_plugins.core.evaluation.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.pairterms import PairTerms, merge, that_count
 from tests.core.helpers import FAMILIES, numeric_gradient, smallest_eigenvalue
 
 FORMS = [PairSum, CompensatedPairSum, ExtendedPairSum]

@@ -19,7 +19,7 @@ from mkbo_plugins.core import (
     normalise,
     reweight,
 )
-from mkbo_plugins.core.pnorm_dual import Solution, solve
+from mkbo_plugins.core.theory.pnorm_dual import Solution, solve
 from mkbo_plugins.errors import KernelError, MkboError, SolverWarning
 
 pytest.importorskip("cvxpy")
@@ -245,7 +245,7 @@ def test_missing_solver_names_the_extra(monkeypatch):
 
 def test_an_inaccurate_solution_is_warned_about(monkeypatch):
     monkeypatch.setattr(
-        "mkbo_plugins.core.pnorm.solve", lambda problem: Solution(*(part / 2 for part in solve(problem)))
+        "mkbo_plugins.core.theory.pnorm.solve", lambda problem: Solution(*(part / 2 for part in solve(problem)))
     )
     with pytest.warns(SolverWarning, match="duality gap"):
         machine = PNormSVR().fit(*make_problem())

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mkbo_plugins.core.form_model import FormModel, Points
-from mkbo_plugins.core.posterior import BLOCK, MANY
-from mkbo_plugins.core.posterior_fit import PosteriorDensity
+from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.core.gp.posterior import BLOCK, MANY
+from mkbo_plugins.core.gp.posterior_fit import PosteriorDensity
 from tests.core.helpers import numeric_gradient
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import lognorm
 
-from mkbo_plugins.core.form_model import FormModel, Points
 from mkbo_plugins.core.forms import Hyperparameter
-from mkbo_plugins.core.posterior_fit import NOISE, PosteriorDensity, log_bounds, log_prior, prior_mode
+from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.core.gp.posterior_fit import NOISE, PosteriorDensity, log_bounds, log_prior, prior_mode
 from tests.core.helpers import numeric_gradient
 
 

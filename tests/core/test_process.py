@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal
 
-from mkbo_plugins.core.process import Process
+from mkbo_plugins.core.gp.process import Process
 
 
 @pytest.fixture

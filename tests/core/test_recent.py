@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from mkbo_plugins.core.recent import Recent
+from mkbo_plugins.core.evaluation.recent import Recent
 
 
 class Counted:

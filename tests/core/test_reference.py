@@ -14,7 +14,7 @@ from mkbo_plugins.core import (
     normalise,
     reweight,
 )
-from mkbo_plugins.core.svr import fit_svr, leave_one_out
+from mkbo_plugins.core.training.svr import fit_svr, leave_one_out
 from tests.conftest import shared_file
 
 KERNELS = {

@@ -16,7 +16,7 @@ from mkbo_plugins.core import (
     normalise,
     reweight,
 )
-from mkbo_plugins.core.features import monomial_exponents, monomial_weights, monomials
+from mkbo_plugins.core.evaluation.features import monomial_exponents, monomial_weights, monomials
 from mkbo_plugins.errors import KernelError
 from tests.core.helpers import (
     FAMILIES,

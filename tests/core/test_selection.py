@@ -6,9 +6,10 @@ import warnings
 import numpy as np
 import pytest
 
-from mkbo_plugins.core import SquaredExponential, selection, svr
-from mkbo_plugins.core.selection import select
-from mkbo_plugins.core.svr import leave_one_out
+from mkbo_plugins.core import SquaredExponential
+from mkbo_plugins.core.training import selection, svr
+from mkbo_plugins.core.training.selection import select
+from mkbo_plugins.core.training.svr import leave_one_out
 from mkbo_plugins.errors import FitError
 
 GRID = {"C": [0.1, 1.0, 10.0], "epsilon": [0.0, 0.1, 0.4], "sigma": [0.05, 0.5, 5.0]}

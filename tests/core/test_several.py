@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import SquaredExponential, WeightedPoints
-from mkbo_plugins.core.covariance import COARSE, PARTS, FixedCovariance
-from mkbo_plugins.core.decision import DecisionFunction
+from mkbo_plugins.core.components.covariance import COARSE, PARTS, FixedCovariance
+from mkbo_plugins.core.components.decision import DecisionFunction
+from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.forms import FORMS, get_form, of_table, table_of
-from mkbo_plugins.core.several import SeveralTables
 from tests.core.helpers import make_table, numeric_gradient, smallest_eigenvalue
 
 COLUMNS = ((0, 1, 2), (3, 1, 2))

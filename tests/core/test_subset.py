@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mkbo_plugins.core.subset import space_filling_rows
+from mkbo_plugins.core.training.subset import space_filling_rows
 
 
 def covering_radius(X, rows):

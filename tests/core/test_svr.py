@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC, SVR
 
-from mkbo_plugins.core import SquaredExponential, svr
-from mkbo_plugins.core.svr import estimate_leave_one_out, fit_svr, leave_one_out
+from mkbo_plugins.core import SquaredExponential
+from mkbo_plugins.core.training import svr
+from mkbo_plugins.core.training.svr import estimate_leave_one_out, fit_svr, leave_one_out
 
 TIGHT = 1e-9
 

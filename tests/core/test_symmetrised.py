@@ -8,7 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import Matern
 
 from mkbo_plugins.core import SquaredExponential, SymmetrisedProduct
-from mkbo_plugins.core.symmetrised import pairings
+from mkbo_plugins.core.theory.symmetrised import pairings
 from mkbo_plugins.errors import KernelError
 
 BASE = SquaredExponential(sigma=0.6)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mkbo_plugins.core import threads
-from mkbo_plugins.core.threads import WORTHWHILE, in_threads
+from mkbo_plugins.core.evaluation import threads
+from mkbo_plugins.core.evaluation.threads import WORTHWHILE, in_threads
 
 
 def blas_threads():

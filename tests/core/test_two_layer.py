@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import Matern
 
 from mkbo_plugins.core import Exponential, Linear, SquaredExponential, TwoLayerKernel, reweight
-from mkbo_plugins.core.gram import evaluate
-from mkbo_plugins.core.reweighting import undamped
-from mkbo_plugins.core.two_layer import FeatureDistance, matern52_profile, squared_exponential_profile
+from mkbo_plugins.core.reweighted.gram import evaluate
+from mkbo_plugins.core.reweighted.reweighting import undamped
+from mkbo_plugins.core.reweighted.two_layer import FeatureDistance, matern52_profile, squared_exponential_profile
 from mkbo_plugins.errors import KernelError
 from tests.core.helpers import FAMILIES, dimensions, few, kernels, make_reweighted, seeds, smallest_eigenvalue
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mkbo_plugins.core import verdict
-from mkbo_plugins.core.verdict import Answer, Verdict
+from mkbo_plugins.core.gp import verdict
+from mkbo_plugins.core.gp.verdict import Answer, Verdict
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.experiments.benchmark.lookup import train
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES

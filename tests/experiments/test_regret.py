@@ -1,7 +1,7 @@
 import numpy as np
 
-from mkbo_plugins.bootstrap import bootstrap_interval
 from mkbo_plugins.experiments.regret import normalised_regret, trials_to
+from mkbo_plugins.report.bootstrap import bootstrap_interval
 
 
 def test_normalised_regret_is_one_at_the_worst_and_zero_at_the_best():

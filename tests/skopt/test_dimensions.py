@@ -10,10 +10,10 @@ from skopt.space import Categorical, Integer, Real, Space
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.parameters import parse_parameter
 from mkbo_plugins.skopt import parameter_space, pretrained_regressor
 from mkbo_plugins.skopt.columns import column_map
 from mkbo_plugins.skopt.dimensions import INPUTS, columns_of
+from mkbo_plugins.space.parameters import parse_parameter
 from tests.skopt.conftest import as_records, mixed_dimensions, normalised
 
 

@@ -5,7 +5,7 @@ import pytest
 from skopt import gp_minimize
 
 from mkbo_plugins.errors import KernelError
-from mkbo_plugins.mixture import pretrain_mixture
+from mkbo_plugins.pretraining.mixture import pretrain_mixture
 from mkbo_plugins.skopt import mixture_regressor, pretrained_regressor
 from tests.skopt.conftest import as_records, mixed_dimensions, normalised, related
 

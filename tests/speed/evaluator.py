@@ -14,11 +14,11 @@ import torch
 
 from mkbo_plugins import PretrainedCovariance
 from mkbo_plugins.core import SquaredExponential, reweight
-from mkbo_plugins.core.featuresum import FeatureSum
-from mkbo_plugins.core.gram import evaluate
-from mkbo_plugins.core.normalisation import Normalised
-from mkbo_plugins.core.reweighting import ReweightedKernel
-from mkbo_plugins.core.svr import fit_svr
+from mkbo_plugins.core.evaluation.featuresum import FeatureSum
+from mkbo_plugins.core.reweighted.gram import evaluate
+from mkbo_plugins.core.reweighted.normalisation import Normalised
+from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
+from mkbo_plugins.core.training.svr import fit_svr
 
 POINTS = 400
 TIMED_ROWS = 40

@@ -18,8 +18,8 @@ from sklearn.svm import SVR
 
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.core import SquaredExponential
-from mkbo_plugins.core.evidence import fit_evidence
-from mkbo_plugins.core.selection import select
+from mkbo_plugins.core.training.evidence import fit_evidence
+from mkbo_plugins.core.training.selection import select
 from mkbo_plugins.experiments.lig_graphene import SOURCE_ROWS, SPACE, TARGET
 
 

@@ -15,8 +15,8 @@ from skopt import Optimizer
 from skopt.space import Categorical, Integer, Real
 
 from mkbo_plugins import PretrainedCovariance
-from mkbo_plugins.parameters import Numeric
 from mkbo_plugins.skopt import pretrained_regressor
+from mkbo_plugins.space.parameters import Numeric
 from tests.speed.suggestion import smooth, trained
 
 TARGETS = 50

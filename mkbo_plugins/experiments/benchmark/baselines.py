@@ -9,9 +9,9 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
-from mkbo_plugins.core.form_model import Points, length_scale_prior
-from mkbo_plugins.core.posterior_fit import NOISE, log_bounds, log_prior, prior_mode
-from mkbo_plugins.core.process import Process
+from mkbo_plugins.core.gp.form_model import Points, length_scale_prior
+from mkbo_plugins.core.gp.posterior_fit import NOISE, log_bounds, log_prior, prior_mode
+from mkbo_plugins.core.gp.process import Process
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
 
 

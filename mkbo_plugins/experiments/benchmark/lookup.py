@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from mkbo_plugins.core.covariance import FixedCovariance
-from mkbo_plugins.core.form_model import FormModel, Points
+from mkbo_plugins.core.components.covariance import FixedCovariance
 from mkbo_plugins.core.forms import get_form
-from mkbo_plugins.core.marginal_likelihood import log_marginal
-from mkbo_plugins.core.mixture import fit_kernel_mixture
-from mkbo_plugins.core.posterior import FormPosterior
-from mkbo_plugins.core.posterior_fit import PosteriorDensity
+from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.core.gp.marginal_likelihood import log_marginal
+from mkbo_plugins.core.gp.posterior import FormPosterior
+from mkbo_plugins.core.gp.posterior_fit import PosteriorDensity
+from mkbo_plugins.core.mixture.kernel_mixture import fit_kernel_mixture
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.errors import MkboWarning
 from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.files import write_atomically
-from mkbo_plugins.parameters import Frame
-from mkbo_plugins.pretrained import PretrainedCovariance
-from mkbo_plugins.training import pretrain
+from mkbo_plugins.pretraining.training import pretrain
+from mkbo_plugins.space.parameters import Frame
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from mkbo_plugins.bootstrap import bootstrap_interval
 from mkbo_plugins.experiments.benchmark.campaign import STARTS, Record
 from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.experiments.regret import trials_to
+from mkbo_plugins.report.bootstrap import bootstrap_interval
 
 HARM = 0.01
 """Difference of the area under regret beyond which a model helps or harms."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mkbo_plugins.core.process import held_out_log_density
+from mkbo_plugins.core.gp.process import held_out_log_density
 from mkbo_plugins.experiments.benchmark import baselines
 from mkbo_plugins.experiments.benchmark.lookup import Fit, Lookup
 

@@ -14,7 +14,7 @@ import pandas as pd
 from mkbo_plugins.experiments.benchmark.metrics import compare
 from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.experiments.benchmark.runner import Plan, curves, run_all
-from mkbo_plugins.parameters import FRAMES, Frame
+from mkbo_plugins.space.parameters import FRAMES, Frame
 
 STOCK = "stock_se_mle"
 """The paper's comparison: a squared exponential whose one length scale and noise are most likely."""

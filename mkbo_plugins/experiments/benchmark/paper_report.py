@@ -9,12 +9,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from mkbo_plugins.bootstrap import bootstrap_interval
 from mkbo_plugins.experiments.benchmark.paper import EXPERIMENTS, SETTINGS, STOCK, PaperResults, Setting
 from mkbo_plugins.experiments.benchmark.phases import LEAST_FRACTION, PhaseRegression
 from mkbo_plugins.experiments.benchmark.report import markdown_table
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.plots.style import STYLES, finish, save_figure
+from mkbo_plugins.report.bootstrap import bootstrap_interval
 
 MODEL_NAMES = {
     STOCK: "stock SE",

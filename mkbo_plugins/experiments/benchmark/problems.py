@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from mkbo_plugins.space import ParameterSpace
-from mkbo_plugins.table import Task
+from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.table import Task
 
 HARD = 15
 """Trials that random search must need on average, or a target says nothing."""

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from mkbo_plugins.bootstrap import bootstrap_interval
 from mkbo_plugins.experiments.benchmark.metrics import overall
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.plots.style import save_figure
+from mkbo_plugins.report.bootstrap import bootstrap_interval
 
 COLOURS = ("black", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "0.6")
 LINES = ("--", "-", "-.", ":")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS, STARTS, Record, run_lookup
 from mkbo_plugins.experiments.benchmark.lookup import Lookup, train
@@ -20,9 +21,8 @@ from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
 from mkbo_plugins.experiments.benchmark.tables import FRESH, TUNING, real_problem
 from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.files import write_atomically
-from mkbo_plugins.parameters import Frame
-from mkbo_plugins.pretrained import PretrainedCovariance
-from mkbo_plugins.progress import progress_bar
+from mkbo_plugins.messages.progress import progress_bar
+from mkbo_plugins.space.parameters import Frame
 
 CLAIM_MEMBERS, CLAIM_SEEDS = 100, 1000
 """First member and first seed of a claim, which no choice was made on."""

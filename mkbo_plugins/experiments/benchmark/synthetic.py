@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from mkbo_plugins.experiments.benchmark.problems import Problem, hitting, labelled
-from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.space.space import ParameterSpace
 
 POOL, SOURCE = 1000, 80
 """Candidates of a pool and rows of a table."""

@@ -14,8 +14,8 @@ import pandas as pd
 
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.experiments.benchmark.problems import Problem, hitting, labelled
-from mkbo_plugins.inputfiles import read_with_columns
-from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.inputfiles import read_with_columns
 
 SOURCE_ROWS, POOL_ROWS = 163, 1000
 """Most rows taken as knowledge, and most candidates of a pool."""

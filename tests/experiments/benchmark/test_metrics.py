@@ -7,7 +7,7 @@ import pytest
 from mkbo_plugins.experiments.benchmark.campaign import Record
 from mkbo_plugins.experiments.benchmark.metrics import compare, measure, overall, ratio_interval
 from mkbo_plugins.experiments.benchmark.problems import Problem
-from mkbo_plugins.space import ParameterSpace
+from mkbo_plugins.space.space import ParameterSpace
 
 
 def pool(merit: np.ndarray) -> Problem:

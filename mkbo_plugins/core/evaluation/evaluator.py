@@ -1,0 +1,295 @@
+"""Choice between the ways to evaluate a re-weighted kernel, by cost and by certified error.
+
+Explicit features are exact to their certificate inside a box around the frame and give positive semi-definite Gram
+matrices by construction; the pair sum works anywhere, in double precision where its error estimate allows, else in
+double-double arithmetic.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.evaluation.features import Weights, monomial_weights
+from mkbo_plugins.core.evaluation.featuresum import PRODUCT_COST, FeatureSum
+from mkbo_plugins.core.evaluation.mixedpairs import MixedPairSum
+from mkbo_plugins.core.evaluation.monomials import Monomials
+from mkbo_plugins.core.evaluation.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.prepared import Prepared, ScaledSum, SumForm
+from mkbo_plugins.core.evaluation.recent import Recent
+from mkbo_plugins.core.evaluation.truncation import truncate
+from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.points import WeightedPoints
+from mkbo_plugins.errors import KernelError
+
+Choice = Literal["auto", "features", "pairs", "extended"]
+CHOICES: tuple[Choice, ...] = ("auto", "features", "pairs", "extended")
+
+RADII = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+"""Half-widths of the boxes, in half-widths of the frame, for which features are looked for."""
+
+COMPENSATED_COST, EXTENDED_COST = 2.2, 80.0
+"""Time of the more precise pair sums, in units of the plain one."""
+
+FARTHEST = 1e70
+"""Coordinates from which on even exponents overflow."""
+
+LOG_LARGEST = 300.0
+"""Logarithm of the largest monomial, whose square is still a number."""
+
+MAX_MONOMIALS = 300_000
+"""Number of features that is never exceeded; 2.4 MB for each point."""
+
+PAIR_SHARE = 0.5
+"""Error allowed to the pair sum in units of the tolerance: unlike features left out, its rounding can make a Gram
+matrix indefinite."""
+
+KEPT_POINTS = 4
+"""Sets of points that are kept ready, such as the training inputs of a model."""
+
+KEPT_RESULTS = 4
+"""Results that are kept: of points with themselves and with the training inputs, values and gradients."""
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedEvaluator:
+    """Evaluator of the undamped values S(u) of a re-weighted kernel that keeps its error below a tolerance.
+
+    Parameters
+    ----------
+    base
+        The free kernel.
+    tables
+        The weighted points of each re-weighting; none for the free kernel itself.
+    dimension
+        Number of coordinates of a point.
+    choice
+        ``"auto"``: the cheapest way that meets the tolerance; or always ``"features"``, ``"pairs"`` or ``"extended"``
+        (the pair sum in double-double arithmetic).
+    tolerance
+        Largest error of an entry, relative to the root of the product of both diagonals.
+
+    Raises
+    ------
+    KernelError
+        If an argument is not as described.
+    """
+
+    base: FreeKernel
+    tables: tuple[WeightedPoints, ...]
+    dimension: int
+    choice: Choice = "auto"
+    tolerance: float = 1e-10
+    _sets: dict[tuple[float, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
+    _ready: Recent = field(default_factory=lambda: Recent(KEPT_POINTS), init=False, repr=False)
+    _results: Recent = field(default_factory=lambda: Recent(KEPT_RESULTS), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.choice not in CHOICES:
+            raise KernelError(f"choice must be one of {list(CHOICES)}, got {self.choice!r}")
+        if not 1e-14 <= self.tolerance <= 1e-2:
+            raise KernelError(f"tolerance must lie between 1e-14 and 1e-2, got {self.tolerance!r}")
+        if self.choice == "extended" and self.base.exponent_rate is None:
+            raise KernelError("extended precision is there for exponential series; others have few enough features")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be computed again."""
+        return {
+            **{name: getattr(self, name) for name in ("base", "tables", "dimension", "choice", "tolerance")},
+            "_sets": {},
+            "_ready": Recent(KEPT_POINTS),
+            "_results": Recent(KEPT_RESULTS),
+        }
+
+    def prepare(self, X: Array, Y: Array | None = None) -> tuple[SumForm, Prepared, Prepared]:
+        """Return a way to evaluate S between two sets of points, and both sets made ready for it.
+
+        Parameters
+        ----------
+        X, Y
+            Points (..., n, d) and (..., n', d) of equal leading shapes, float64; None means Y is X, and gives the same
+            object twice.
+        """
+        best: tuple[float, tuple[SumForm, Prepared, Prepared]] | None = None
+        for form in self._candidates(X, X if Y is None else Y):
+            P = self._prepared(form, X)
+            Q = P if Y is None else self._prepared(form, Y)
+            error = max(P.worst_error(), Q.worst_error())
+            limit = self.tolerance * (1.0 if isinstance(form, FeatureSum) else PAIR_SHARE)
+            if error <= limit or self.choice != "auto":
+                return form, P, Q
+            if best is None or error < best[0]:
+                best = error, (form, P, Q)
+        assert best is not None
+        return best[1]
+
+    def kept(self, key: Hashable, points: tuple[Array, ...], compute: Callable[..., Any]) -> Any:
+        """Return a result for points, from those kept where they are the same by value."""
+        return self._results.get(key, points, compute)
+
+    def pointwise(self, U: Array) -> ScaledSum:
+        """Return S at points U (..., d), each result (...), for kernels of any number of arguments."""
+        xp = array_namespace(U)
+        roots = xp.sqrt(xp.abs(U))
+        form, _, _ = self.prepare(roots if U.ndim > 1 else roots[None, :])
+        return form.pointwise(U)
+
+    def features(self, radius: float = 1.0, *, precise: bool = False) -> FeatureSum | None:
+        """Return the features of a box around the frame, or None where they would be too many.
+
+        Parameters
+        ----------
+        radius
+            Half-width of the box, in half-widths of the frame.
+        precise
+            Compute their weights in double-double arithmetic in any case, not only where terms cancel at large.
+        """
+        if (radius, precise) not in self._sets:
+            self._sets[radius, precise] = self._refine(self.features(radius)) if precise else self._build(radius)
+        return self._sets[radius, precise]
+
+    @cached_property
+    def pairs(self) -> PairSum:
+        """The pair sum in double precision."""
+        return compose(self.base, self.tables, self.dimension)
+
+    @cached_property
+    def extended(self) -> PairSum:
+        """The pair sum in double-double arithmetic."""
+        return compose(self.base, self.tables, self.dimension, ExtendedPairSum)
+
+    @cached_property
+    def compensated(self) -> PairSum:
+        """The pair sum with exponents beyond double precision."""
+        return compose(self.base, self.tables, self.dimension, CompensatedPairSum)
+
+    @cached_property
+    def mixed(self) -> PairSum:
+        """The pair sum in the least precision that each entry needs."""
+        form = self.pairs
+        limit = PAIR_SHARE * self.tolerance
+        return MixedPairSum(form.kernel, form.points, form.sign, form.log_abs, form.log_low, limit=limit)
+
+    def describe(self) -> str:
+        """Return in words how points inside the frame are evaluated."""
+        features = self.features() if self.choice in ("auto", "features") else None
+        if features is not None:
+            monomials = features.monomials
+            return (
+                f"{len(monomials):,} explicit features up to degree {monomials.degrees[-1]}, error at most "
+                f"{self.tolerance:g}; few or far points by {self.pairs.describe()}"
+            )
+        kind = " in double-double arithmetic" if self.choice == "extended" else ""
+        return f"{self.pairs.describe()}{kind}, error kept below {self.tolerance:g} where possible"
+
+    def _candidates(self, X: Array, Y: Array) -> Iterator[SumForm]:
+        """Yield the ways to try, the cheapest first, made only when their turn comes."""
+        xp = array_namespace(X)
+        reach = max(float(xp.max(xp.abs(Z))) if math.prod(Z.shape) else 0.0 for Z in (X, Y))
+        radius = next((radius for radius in RADII if reach <= radius), None)
+        if self.base.exponent_rate is None:
+            # Nothing is left out of a finite series, so that its features hold everywhere until they overflow.
+            radius = RADII[0] if self.base.degree_limit * math.log(max(reach, 1.0)) < LOG_LARGEST else None
+        if self.choice == "pairs" or not reach < FARTHEST:
+            yield self.pairs
+            return
+        if self.choice == "extended":
+            yield self.extended
+            return
+        features = None if radius is None else self.features(radius)
+        if self.choice == "features":
+            if features is None:
+                raise KernelError(
+                    "features cannot be had for these points: they lie too far outside the frame, or would need more "
+                    f"than {MAX_MONOMIALS:,} features; use choice='auto'"
+                )
+            yield features
+            return
+        fewer, more = sorted((math.prod(X.shape[:-1]), math.prod(Y.shape[:-1])))
+        entries = math.prod(X.shape[:-1]) * Y.shape[-2]
+        of_pairs = self.pairs.terms * (entries + 3 * fewer)
+        costs = {"pairs": of_pairs}
+        if self.base.exponent_rate is not None:
+            costs["compensated"] = COMPENSATED_COST * of_pairs
+            costs["mixed"] = EXTENDED_COST * of_pairs
+        if features is not None:
+            costs["features"] = features.cost(fewer, more, entries)
+        for name in sorted(costs, key=costs.__getitem__):
+            if name == "pairs" and features is not None and not self._pairs_hold:
+                continue
+            if name != "features":
+                yield getattr(self, name)
+            elif features is not None and radius is not None:
+                yield features
+                refined = self.features(radius, precise=True)
+                if refined is not None:
+                    yield refined
+
+    @cached_property
+    def _pairs_hold(self) -> bool:
+        """Whether the plain pair sum meets the tolerance over a sample of the frame, so that it is worth a try."""
+        sample = np.random.default_rng(0).uniform(-1, 1, (32, self.dimension))
+        return self.pairs.prepare(sample).worst_error() <= PAIR_SHARE * self.tolerance
+
+    def _build(self, radius: float) -> FeatureSum | None:
+        if not self.tables:
+            return None
+        limit = MAX_MONOMIALS
+        if self.choice == "auto":
+            limit = int(min(limit, 2 * self.pairs.terms / PRODUCT_COST))
+        tolerance = 0.0 if self.base.exponent_rate is None else self.tolerance
+        found = truncate(self.base, self._scaled_tables, radius, tolerance, limit)
+        if found is None:
+            return None
+        monomials, weights, charges = found
+        if self._cancels(weights, monomials.degrees, radius):
+            weights = monomial_weights(self.base, self._scaled_tables, monomials.exponents, extended=True)
+        return self._assemble(monomials, weights, charges)
+
+    def _refine(self, found: FeatureSum | None) -> FeatureSum | None:
+        """Return features with weights computed in double-double arithmetic."""
+        if found is None:
+            return None
+        weights = monomial_weights(self.base, self._scaled_tables, found.monomials.exponents, extended=True)
+        unit = math.exp(found.log_unit - self._log_scale)
+        return self._assemble(found.monomials, weights, found.charges * unit**2)
+
+    def _assemble(self, monomials: Monomials, weights: Weights, charges: np.ndarray) -> FeatureSum:
+        unit = float(np.abs(weights.value).max()) or 1.0
+        log_unit = math.log(unit) + self._log_scale
+        return FeatureSum(
+            monomials, weights.value / unit, weights.error_of_squares / unit**2, charges / unit**2, log_unit
+        )
+
+    @cached_property
+    def _powers(self) -> list[int]:
+        """Powers of two just above each table's largest coefficient."""
+        return [int(np.frexp(np.abs(table.alpha).max())[1]) for table in self.tables]
+
+    @cached_property
+    def _scaled_tables(self) -> list[WeightedPoints]:
+        """Tables with coefficients up to one, so that no square of a feature weight overflows."""
+        return [
+            WeightedPoints(table.points, np.ldexp(table.alpha, -power))
+            for table, power in zip(self.tables, self._powers, strict=True)
+        ]
+
+    @property
+    def _log_scale(self) -> float:
+        """Logarithm of the unit of feature weights from `_scaled_tables`."""
+        return sum(self._powers) * math.log(2)
+
+    def _cancels(self, weights: Weights, degrees: np.ndarray, radius: float) -> bool:
+        """Return whether rounding of the weights matters somewhere on a diagonal of the box."""
+        shares = radius * np.geomspace(1e-3, 1.0, 13)
+        powers = np.exp(2 * degrees * np.log(shares)[:, None])
+        return bool((powers @ weights.error_of_squares > self.tolerance / 10 * (powers @ weights.value**2)).any())
+
+    def _prepared(self, form: SumForm, X: Array) -> Prepared:
+        """Return points made ready, from those kept where they are the same by value."""
+        return form.prepare(X) if X.ndim != 2 else self._ready.get(id(form), (X,), form.prepare)

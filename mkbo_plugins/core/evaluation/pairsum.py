@@ -1,0 +1,466 @@
+"""The pair sum of a re-weighted kernel, in log-scaled blocks of bounded memory.
+
+``S(x * y) = sum_ij c_i c_j h(<<z_i, z_j, x, y>>)`` over the weighted points (c_i, z_i). Every unordered pair of points
+is evaluated once, and pairs of equal products are one term. For exponential series each argument has a scale of its
+own, ``h_x = max_i (log |c_i| + <<z_i, z_i, x, x>> / (2 sigma))``: no pair's part of ``S(x * y) exp(-h_x - h_y)``
+exceeds 2 and the largest of the diagonal's is at least 1, so that neither far points nor small length scales overflow
+or vanish. Where exponents are large, terms that vanish on these scales are left out.
+
+Errors are estimated with rounding errors of different terms taken as independent (Higham and Mary, "A new approach to
+probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019), with a margin.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from mkbo_plugins.core.arrays import Array, constant, runs
+from mkbo_plugins.core.evaluation import doubledouble as dd
+from mkbo_plugins.core.evaluation.features import EPS, extended_log_damping, extended_products
+from mkbo_plugins.core.evaluation.pairterms import PairTerms, concatenate, merge, that_count
+from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledSum
+from mkbo_plugins.core.evaluation.threads import in_threads
+from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.points import WeightedPoints
+
+BLOCK_ENTRIES = 1 << 17
+"""Entries of one block of exponentials; 1 MiB, so that a block stays in the cache."""
+
+SCALE_STEPS = 1 << 10
+"""Logarithmic scales are multiples of its inverse, so that their sums and differences are exact."""
+
+BLOCK_PAIRS = 1 << 11
+"""Pairs of one block."""
+
+SUMMED_AT_ONCE = 1 << 8
+"""Terms that are added up in one product."""
+
+WIDE_EXPONENT, WIDE_BLOCK_PAIRS = 100.0, 1 << 14
+"""Largest exponent of one coordinate in the frame from which on most terms vanish at most points, and pairs of one
+block then."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairSum:
+    """Evaluator of S(u) by the sum over pairs of weighted points, in double precision.
+
+    Parameters
+    ----------
+    kernel
+        The free kernel whose series h is summed.
+    points
+        Weighted points z_i, (N, d).
+    sign
+        Signs of their coefficients c_i, (N,), each -1 or 1.
+    log_abs, log_low
+        Logarithms of the coefficients' absolute values and what rounding took from them, (N,).
+    """
+
+    kernel: FreeKernel
+    points: np.ndarray
+    sign: np.ndarray
+    log_abs: np.ndarray
+    log_low: np.ndarray
+    name: str = field(default="pairs", init=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be computed again, so that copies and pickles stay small."""
+        return {name: getattr(self, name) for name in ("kernel", "points", "sign", "log_abs", "log_low", "name")}
+
+    @property
+    def pairs(self) -> int:
+        """Number of unordered pairs."""
+        return self.points.shape[0] * (self.points.shape[0] + 1) // 2
+
+    @property
+    def terms(self) -> int:
+        """Number of terms, at most that of pairs."""
+        return self.pairs if self._merged is None else len(self._merged.sign)
+
+    def describe(self) -> str:
+        """Return in words what is summed."""
+        distinct = "" if self.terms == self.pairs else f", {self.terms:,} of them distinct"
+        local = "" if self._widest is None else ", at each point those that do not vanish there"
+        return f"{self.pairs:,} pairs of support vectors{distinct}{local}"
+
+    def prepare(self, X: Array) -> Prepared:
+        """Return points (..., n, d) with their diagonal."""
+        xp = array_namespace(X)
+        flat = xp.reshape(X, (-1, X.shape[-1]))
+        half = self._half_scale(flat)
+        diagonal = self._sum(flat, flat, half, half)
+        error = self._error(flat * flat, 2 * half, diagonal)
+        shape = X.shape[:-1]
+        diagonal, error, half = (xp.reshape(value, shape) for value in (diagonal, error, half))
+        return Prepared(X, half + self._unit, diagonal, error, xp.zeros_like(error))
+
+    def between(self, P: Prepared, Q: Prepared) -> Array:
+        """Return the mantissas of ``S(x_i * y_j)``, (..., n, n')."""
+        xp = array_namespace(P.points)
+        n, m = P.points.shape[-2], Q.points.shape[-2]
+        if P is Q and P.points.ndim == 2:
+            rows, columns = np.triu_indices(n)
+            triangle = np.empty((n, n), dtype=np.int64)
+            triangle[rows, columns] = triangle[columns, rows] = np.arange(rows.size)
+            values = self.entries(P, Q, rows, columns)
+            return xp.reshape(xp.take(values, xp.asarray(triangle.ravel(), device=device(values)), axis=0), (n, n))
+        batch = math.prod(P.points.shape[:-2])
+        rows = np.arange(batch * n).repeat(m)
+        columns = (np.arange(batch)[:, None, None] * m + np.zeros((n, 1), int) + np.arange(m)).ravel()
+        return xp.reshape(self.entries(P, Q, rows, columns), (*P.points.shape[:-1], m))
+
+    def rowwise(self, P: Prepared, Q: Prepared) -> Array:
+        """Return the mantissas of ``S(x_i * y_i)``, (..., n)."""
+        xp = array_namespace(P.points)
+        rows = np.arange(math.prod(P.points.shape[:-1]))
+        return xp.reshape(self.entries(P, Q, rows, rows), P.points.shape[:-1])
+
+    def pull_between(
+        self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True
+    ) -> tuple[Array, Array | None]:
+        """Pull a gradient with respect to `between` back to both points, or only the first."""
+        xp = array_namespace(P.points)
+        n, size = P.points.shape[-2], math.prod(P.points.shape[:-2]) * math.prod(Q.points.shape[-2:])
+
+        def pulled(rows: slice) -> tuple[Array, Array | None]:
+            part = P.select(..., rows)
+            slope = upstream[..., rows, :][..., None] * self.entry_gradients(part, Q)
+            of_y = xp.sum(slope * part.points[..., :, None, :], axis=-3) if second else None
+            return xp.sum(slope * Q.points[..., None, :, :], axis=-2), of_y
+
+        largest = MAX_ENTRIES // 4 // max(1, size)
+        of_x, of_y = zip(*in_threads(pulled, n, largest, n * size * self.terms, P.points), strict=True)
+        return xp.concat(of_x, axis=-2), sum(of_y) if second else None
+
+    def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
+        """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (..., n, n', d)."""
+        U = P.points[..., :, None, :] * Q.points[..., None, :, :]
+        return self._slope(U, P.half_log_scale[..., :, None] + Q.half_log_scale[..., None, :])
+
+    def pull_rowwise(self, P: Prepared, Q: Prepared, upstream: Array) -> tuple[Array, Array]:
+        """Pull a gradient with respect to `rowwise` back to both points."""
+        slope = self._slope(P.points * Q.points, P.half_log_scale + Q.half_log_scale)
+        return upstream[..., None] * slope * Q.points, upstream[..., None] * slope * P.points
+
+    def pull_diagonal(self, P: Prepared, upstream: Array) -> Array:
+        """Pull a gradient with respect to the diagonal back to the points."""
+        of_x, of_y = self.pull_rowwise(P, P, upstream)
+        return of_x + of_y
+
+    def pointwise(self, U: Array) -> ScaledSum:
+        """Return S at points U (..., d), each result (...)."""
+        xp = array_namespace(U)
+        flat = xp.reshape(U, (-1, U.shape[-1]))
+        root = xp.sqrt(xp.abs(flat))
+        half = self._half_scale(root)
+        mantissa = self._sum(flat, xp.ones_like(flat), half, half)
+        error = self._error(xp.abs(flat), 2 * half, mantissa)
+        scale = 2 * (half + self._unit)
+        return ScaledSum(*(xp.reshape(value, U.shape[:-1]) for value in (mantissa, error, scale)))
+
+    def entries(self, P: Prepared, Q: Prepared, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the mantissas between points P[rows] and Q[columns], indices (m,) into the flat points, (m,)."""
+        xp = array_namespace(P.points)
+        d = P.points.shape[-1]
+        left, right = (xp.reshape(R.points, (-1, d)) for R in (P, Q))
+        of_left, of_right = (xp.reshape(R.half_log_scale, (-1,)) - self._unit for R in (P, Q))
+
+        def summed(run: slice) -> Array:
+            i, j = (xp.asarray(index[run], device=device(left)) for index in (rows, columns))
+            return self._sum(
+                *(xp.take(values, k, axis=0) for values, k in ((left, i), (right, j), (of_left, i), (of_right, j)))
+            )
+
+        largest = MAX_ENTRIES // 8 // max(1, d)
+        found = in_threads(summed, rows.size, largest, rows.size * self.terms, left)
+        return found[0] if len(found) == 1 else xp.concat(found)
+
+    def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
+        """Return S(left * right) in units of the scales of both, (m,), for points (m, d)."""
+        xp = array_namespace(left)
+        arguments = self._arguments(left * right, half_left + half_right)
+        total = xp.zeros_like(half_left)
+        for pairs, sign in self._blocks(left):
+            for rows, kept in self._meetings(arguments, pairs):
+                total[rows] += _signed_sum(self._terms(arguments[rows, :], pairs[kept, :]), sign[kept])
+        return total
+
+    def _arguments(self, U: Array, scale: Array) -> Array:
+        """Return what multiplies a pair in its exponent: the point, 1 and the scale, (m, d + 2)."""
+        xp = array_namespace(U)
+        return xp.concat([U, xp.ones_like(U[:, :1]), -scale[:, None]], axis=1)
+
+    def _terms(self, arguments: Array, pairs: Array) -> Array:
+        """Return the absolute terms of S (m, p), without the signs of their coefficients."""
+        xp = array_namespace(arguments)
+        if self.kernel.exponent_rate is None:
+            inner = xp.matmul(arguments[:, :-2], xp.matrix_transpose(pairs[:, :-2]))
+            return self.kernel.series(inner) * xp.exp(pairs[:, -2])
+        # The sum of exponent, coefficient and scale in one product, since passes over memory are what costs.
+        return _exponential(xp.matmul(arguments, xp.matrix_transpose(pairs)))
+
+    def _slope(self, U: Array, log_scale: Array) -> Array:
+        """Return ``exp(-log_scale) * dS/du`` at points U (..., d), of the shape of U."""
+        xp = array_namespace(U)
+        flat, scale = xp.reshape(U, (-1, U.shape[-1])), xp.reshape(log_scale, (-1,)) - 2 * self._unit
+        arguments = self._arguments(flat, scale)
+        total = xp.zeros_like(flat)
+        for pairs, sign in self._blocks(flat):
+            for rows, kept in self._meetings(arguments, pairs):
+                some = pairs[kept, :]
+                if self.kernel.exponent_rate is None:
+                    inner = xp.matmul(flat[rows, :], xp.matrix_transpose(some[:, :-2]))
+                    slope = self.kernel.derivative(inner) * xp.exp(some[:, -2])
+                else:
+                    slope = self._terms(arguments[rows, :], some)
+                total[rows, :] += xp.matmul(slope * sign[kept], some[:, :-2])
+        return xp.reshape(total, U.shape)
+
+    def _meetings(self, arguments: Array, pairs: Array) -> Iterator[tuple[Any, Any]]:
+        """Yield indices of points and of the pairs of a block that count for them, of few entries together."""
+        if self._widest is None:
+            for rows in runs(arguments.shape[0], BLOCK_ENTRIES // min(self.terms, BLOCK_PAIRS)):
+                yield rows, slice(None)
+        else:
+            least = math.log(self._left_out / self.terms)
+            yield from that_count(arguments, pairs, self._widest, least)
+
+    @cached_property
+    def _widest(self) -> int | None:
+        """Coordinate of so large exponents that most terms vanish at most points, None where there is none."""
+        if self.kernel.exponent_rate is None:
+            return None
+        exponents = self.kernel.exponent_rate * np.asarray(self.kernel.weighted(self.points)) * self.points
+        reach = exponents.max(axis=0)
+        return int(reach.argmax()) if reach.max() > WIDE_EXPONENT else None
+
+    @property
+    def _left_out(self) -> float:
+        """Largest sum of the terms that are left out where they vanish, on the scales of both points."""
+        return EPS / 128
+
+    @property
+    def _unit(self) -> float:
+        """Logarithm of the largest coefficient, about, to which all others are relative."""
+        return math.ceil(float(self.log_abs.max()) * SCALE_STEPS) / SCALE_STEPS
+
+    def _half_scale(self, X: Array) -> Array:
+        """Return half the log scale of points X (m, d) relative to the unit, (m,)."""
+        xp = array_namespace(X)
+        squares = constant(np.asarray(self.kernel.weighted(self.points)) * self.points, X)
+        exponent = (self.kernel.exponent_rate or 0.0) * xp.matmul(X * X, xp.matrix_transpose(squares))
+        relative = constant(self.log_abs - self._unit, X)
+        return xp.ceil(xp.max(relative[None, :] + exponent / 2, axis=1) * SCALE_STEPS) / SCALE_STEPS
+
+    def _error(self, U: Array, scale: Array, mantissa: Array) -> Array:
+        """Return error estimates (m,) of sums at U >= 0."""
+        xp = array_namespace(U)
+        squares, reach = xp.zeros_like(scale), xp.zeros_like(scale)
+        arguments = self._arguments(U, scale)
+        for pairs, _ in self._blocks(U):
+            sizes = xp.concat([xp.abs(pairs[:, :-2]), pairs[:, -2:]], axis=1)
+            for rows, kept in self._meetings(arguments, sizes):
+                some = sizes[kept, :]
+                terms = self._terms(arguments[rows, :], some)
+                exponents = xp.matmul(arguments[rows, :-2], xp.matrix_transpose(some[:, :-2])) + scale[rows, None]
+                terms = terms * self._relative_error(exponents)
+                # Series other than exponentials have no scale, so that squares might overflow.
+                squares[rows] += xp.sum(terms if self.kernel.exponent_rate is None else terms * terms, axis=1)
+                reach[rows] = xp.maximum(reach[rows], xp.max(exponents, axis=1))
+        root = squares if self.kernel.exponent_rate is None else xp.sqrt(squares)
+        root = root if self._widest is None else root + self._left_out
+        # Rounding of the argument is common to all terms and acts like a step of it.
+        return root + 4 * EPS * (1 + reach) * xp.abs(mantissa)
+
+    def _relative_error(self, exponents: Array) -> Array:
+        """Return the relative errors of terms whose exponents add up from numbers of this size, with a margin."""
+        d = self.points.shape[1]
+        if self.kernel.exponent_rate is None:
+            return (0 * exponents + 8 + d + 4 * self.kernel.degree_limit) * (2 * EPS)
+        return (6 + (4 + math.sqrt(d)) * exponents) * (2 * EPS)
+
+    def _blocks(self, like: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield weighted products, log coefficients and ones (p, d + 2), and signs (p,), of each unordered pair."""
+        blocks = self._stored if self._stored is not None else self._generate()
+        for pairs, sign in blocks:
+            yield constant(pairs, like), constant(sign, like)
+
+    @cached_property
+    def _stored(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        return None if self._merged is None else list(self._generate())
+
+    def _generate(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for products, coefficient, sign in self._extended_pairs():
+            # Rounded once each, so that rounding errors of different pairs are independent.
+            yield np.column_stack([products.hi, coefficient.hi, np.ones(len(sign))]), sign
+
+    def _extended_pairs(self) -> Iterator[PairTerms]:
+        """Yield the terms, a block of them at a time."""
+        if self._merged is None:
+            yield from self._unmerged()
+        else:
+            step = BLOCK_PAIRS if self._widest is None else WIDE_BLOCK_PAIRS
+            yield from (self._merged.select(run) for run in runs(self.terms, step))
+
+    @cached_property
+    def _merged(self) -> PairTerms | None:
+        """All terms where they are few enough to be kept, those of equal products as one."""
+        if self.pairs * (self.points.shape[1] + 3) > MAX_ENTRIES:
+            return None
+        return merge(concatenate(list(self._unmerged())))
+
+    def _unmerged(self) -> Iterator[PairTerms]:
+        """Yield the terms of pairs, a block of them at a time."""
+        log_two = dd.log(np.array([2.0]))
+        for i, j in self._pair_indices():
+            products = extended_products(self.kernel, self.points[i], self.points[j])
+            coefficient = dd.add(*(dd.DoubleDouble(self.log_abs[k], self.log_low[k]) for k in (i, j)))
+            coefficient = dd.add(coefficient, dd.from_double(np.full(len(i), -2 * self._unit)))
+            twice = np.where(i == j, 0.0, 1.0)
+            coefficient = dd.add(coefficient, dd.DoubleDouble(twice * log_two.hi, twice * log_two.lo))
+            yield PairTerms(products, coefficient, self.sign[i] * self.sign[j])
+
+    def _pair_indices(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield indices of the unordered pairs of points, a block of them at a time."""
+        count = self.points.shape[0]
+        starts = np.concatenate([[0], np.cumsum(np.arange(count, 0, -1))])
+        for start in range(0, self.pairs, BLOCK_PAIRS):
+            flat = np.arange(start, min(start + BLOCK_PAIRS, self.pairs))
+            i = np.searchsorted(starts, flat, side="right") - 1
+            yield i, i + flat - starts[i]
+
+
+@dataclass(frozen=True, eq=False)
+class CompensatedPairSum(PairSum):
+    """The pair sum of an exponential series with exponents beyond double precision, about twice as slow.
+
+    Large exponents lose digits of their fraction, all of which count. Here a product of leading parts, short enough
+    to be exact, is taken apart from that of what rounding left.
+
+    Parameters
+    ----------
+    kernel, points, sign, log_abs, log_low
+        As for `PairSum`.
+    """
+
+    name: str = field(default="compensated pairs", init=False)
+
+    def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
+        xp = array_namespace(left)
+        if left.shape[0] == 0:
+            return xp.zeros_like(half_left)
+        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
+        one, zero = xp.ones_like(left[:, :1]), xp.zeros_like(left[:, :1])
+        hi = xp.concat([U.hi, one, scale.hi[:, None]], axis=1)
+        lo = xp.concat([U.lo, zero, scale.lo[:, None]], axis=1)
+        total = xp.zeros_like(half_left)
+        for points, coefficient, sign in self._extended_blocks(left):
+            of_one = xp.ones_like(coefficient.hi[:, None])
+            pairs = xp.concat([points.hi, coefficient.hi[:, None], of_one], axis=1)
+            low = xp.concat([points.lo, coefficient.lo[:, None], 0 * of_one], axis=1)
+            (lead, rest), (pair_lead, pair_rest) = _split(hi, lo, pairs, low)
+            for rows, kept in self._meetings(hi, pairs):
+                # Scales included, terms that count have exponents near 0, whose sum with the rest rounds to little.
+                exponent = xp.matmul(lead[rows, :], pair_lead[:, kept])
+                exponent += xp.matmul(rest[rows, :], pair_rest[:, kept])
+                total[rows] += _signed_sum(_exponential(exponent), sign[kept])
+        return total
+
+    def _relative_error(self, exponents: Array) -> Array:
+        return 0 * exponents + 12 * EPS
+
+    def _extended_blocks(self, like: Array) -> Iterator[tuple[dd.DoubleDouble, dd.DoubleDouble, Array]]:
+        """Yield `_extended_pairs` as arrays like `like`."""
+        for products, coefficient, sign in self._extended_pairs():
+            yield (
+                dd.DoubleDouble(*(constant(part, like) for part in products)),
+                dd.DoubleDouble(*(constant(part, like) for part in coefficient)),
+                constant(sign, like),
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ExtendedPairSum(CompensatedPairSum):
+    """The pair sum of an exponential series in double-double arithmetic, about a hundred times as slow."""
+
+    name: str = field(default="extended pairs", init=False)
+
+    def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
+        xp = array_namespace(left)
+        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
+        total = dd.from_double(xp.zeros_like(half_left))
+        arguments = self._arguments(U.hi, -scale.hi)
+        for points, coefficient, sign in self._extended_blocks(left):
+            of_one = xp.ones_like(coefficient.hi[:, None])
+            pairs = xp.concat([points.hi, coefficient.hi[:, None], of_one], axis=1)
+            for rows, kept in self._meetings(arguments, pairs):
+                some = dd.DoubleDouble(points.hi[kept, :], points.lo[kept, :])
+                exponent = dd.dot(dd.DoubleDouble(U.hi[rows, :], U.lo[rows, :]), some)
+                exponent = dd.add(exponent, dd.DoubleDouble(coefficient.hi[None, kept], coefficient.lo[None, kept]))
+                exponent = dd.add(exponent, dd.DoubleDouble(scale.hi[rows, None], scale.lo[rows, None]))
+                summed = dd.sum_axis(dd.scale(dd.exp(exponent), sign[kept]), 1)
+                total.hi[rows], total.lo[rows] = dd.add(dd.DoubleDouble(total.hi[rows], total.lo[rows]), summed)
+        return total.hi
+
+    def _relative_error(self, exponents: Array) -> Array:
+        return (100 + exponents) * (1e-29 * math.sqrt(self.pairs))
+
+    @property
+    def _left_out(self) -> float:
+        return 1e-32
+
+
+def _split(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Split ``(hi + lo) @ (other_hi + other_lo)^T`` into a product of leading parts, which is exact, and the rest."""
+    xp = array_namespace(hi)
+    # A column's leading parts share one grid, and both grids leave the sum of products 53 bits.
+    largest, other_largest = xp.max(xp.abs(hi), axis=0), xp.max(xp.abs(other_hi), axis=0)
+    reach = float(xp.sum(largest * other_largest)) or 1.0
+    grid = 2.0 ** (math.ceil(math.log2(reach)) - 52)
+    ratio = xp.where(
+        (largest > 0) & (other_largest > 0), largest / xp.where(other_largest > 0, other_largest, 1.0), 1.0
+    )
+    step = 2.0 ** xp.round(xp.log2(math.sqrt(grid) * xp.sqrt(ratio)))
+    lead, other_lead = xp.round(hi / step) * step, xp.round(other_hi / (grid / step)) * (grid / step)
+    rest = xp.concat([lead, (hi - lead) + lo], axis=1)
+    other_rest = xp.concat([(other_hi - other_lead) + other_lo, other_hi], axis=1)
+    return (lead, rest), (xp.matrix_transpose(other_lead), xp.matrix_transpose(other_rest))
+
+
+def compose(
+    base: FreeKernel, tables: tuple[WeightedPoints, ...], dimension: int, form: type[PairSum] = PairSum
+) -> PairSum:
+    """Return a pair sum over all products of the tables' points, by which chained re-weighting is one."""
+    points, sign = np.ones((1, dimension)), np.ones(1)
+    log_abs = dd.from_double(np.zeros(1))
+    for table in tables:
+        used = table.alpha != 0
+        z, alpha = table.points[used], table.alpha[used]
+        points = (points[:, None, :] * z[None, :, :]).reshape(-1, dimension)
+        sign = np.multiply.outer(sign, np.sign(alpha)).ravel()
+        logs = dd.log(np.abs(alpha))
+        if base.damping_rate:
+            logs = dd.add(logs, extended_log_damping(base, z))
+        grown = dd.add(
+            dd.DoubleDouble(log_abs.hi[:, None], log_abs.lo[:, None]),
+            dd.DoubleDouble(logs.hi[None, :], logs.lo[None, :]),
+        )
+        log_abs = dd.DoubleDouble(grown.hi.ravel(), grown.lo.ravel())
+    return form(base, points, sign, log_abs.hi, log_abs.lo)
+
+
+def _exponential(exponent: Array) -> Array:
+    """Return exp in place where the namespace can."""
+    xp = array_namespace(exponent)
+    return np.exp(exponent, out=exponent) if isinstance(exponent, np.ndarray) else xp.exp(exponent)
+
+
+def _signed_sum(terms: Array, sign: Array) -> Array:
+    """Return the sums of terms (m, p) with signs (p,), in runs so short that adding up rounds less than the terms."""
+    xp = array_namespace(terms)
+    return sum(xp.matmul(terms[:, run], sign[run]) for run in runs(sign.shape[0], SUMMED_AT_ONCE))

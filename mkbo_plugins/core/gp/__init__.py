@@ -1,0 +1,1 @@
+"""One exact Gaussian process: fit, evidence, predictions, designs."""

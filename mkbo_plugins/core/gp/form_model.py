@@ -1,0 +1,183 @@
+"""A form of `mkbo_plugins.core.forms` as a covariance with gradients, for hosts without automatic differentiation.
+
+Forms are elementwise and analytic, so their derivatives are taken by a complex step, Im f(x + ih) / h, which has no
+subtraction to cancel and is exact to rounding (Squire and Trapp, SIAM Review 40, 110, 1998).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from mkbo_plugins.core.components.several import FixedParts
+from mkbo_plugins.core.forms import Form, Hyperparameter, get_form
+from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
+
+STEP = 1e-150
+"""Imaginary step: small enough beside any scale, large enough that a derivative of 1e-150 is still a number."""
+
+
+def length_scale_prior(dimension: int) -> Hyperparameter:
+    """Return the prior on each of `dimension` length scales of unit-scaled inputs.
+
+    Source: Hvarfner, Hellsten and Nardi, "Vanilla Bayesian optimization performs great in high dimensions", 2024.
+    """
+    return Hyperparameter(math.sqrt(2) + math.log(dimension) / 2, math.sqrt(3), lower=2.5e-2, upper=1e6)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points as a form sees them.
+
+    Parameters
+    ----------
+    frame
+        Frame coordinates, (n, d).
+    stock
+        Inputs of the stock covariance scaled to [0, 1], (n, k); k may be 0.
+    """
+
+    frame: np.ndarray
+    stock: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """What a form needs of pairs of points, whatever its hyperparameters.
+
+    Parameters
+    ----------
+    parts
+        Fixed parts by name, (n, n'), or (n,) row by row.
+    left, right
+        Inputs of the stock covariance at both points.
+    elementwise
+        Whether points are paired row by row.
+    """
+
+    parts: Mapping[str, np.ndarray]
+    left: np.ndarray
+    right: np.ndarray
+    elementwise: bool
+
+    @cached_property
+    def squared_differences(self) -> np.ndarray:
+        """Squared differences of the stock covariance's inputs, (n, n', k)."""
+        return (self.left[:, None, :] - self.right[None, :, :]) ** 2
+
+    def stock(self, length_scale: np.ndarray) -> np.ndarray:
+        """Return the squared exponential of the stock covariance's inputs, of the shape of the parts."""
+        left, right = self.left / length_scale, self.right / length_scale
+        distance = ((left - right) ** 2).sum(axis=1) if self.elementwise else cdist(left, right, "sqeuclidean")
+        return squared_exponential_profile(distance, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class FormModel:
+    """A form over frame coordinates and stock inputs.
+
+    Hyperparameters are passed as logarithms in one vector: the form's scales in their order, then a length scale for
+    each stock input.
+
+    Parameters
+    ----------
+    fixed
+        The fixed parts, of one table or of several.
+    form_name
+        Name of the form. One without a stock covariance is multiplied by one, if there are stock inputs.
+    stock_dims
+        Number k of stock inputs.
+    """
+
+    fixed: FixedParts
+    form_name: str
+    stock_dims: int
+
+    @property
+    def form(self) -> Form:
+        """The form."""
+        return get_form(self.form_name, self.fixed.tables)
+
+    @cached_property
+    def priors(self) -> tuple[Hyperparameter, ...]:
+        """Prior of each hyperparameter."""
+        lengths = (length_scale_prior(self.stock_dims),) * self.stock_dims if self.stock_dims else ()
+        return (*self.form.hyperparameters.values(), *lengths)
+
+    def pairs(self, x: Points, y: Points | None = None, *, elementwise: bool = False) -> Pairs:
+        """Evaluate what does not depend on hyperparameters; None means that `y` is `x`."""
+        second = None if y is None else y.frame
+        parts = {name: self.fixed.part(name, x.frame, second, elementwise=elementwise) for name in self.form.parts}
+        return Pairs(parts, x.stock, (x if y is None else y).stock, elementwise)
+
+    def value(self, pairs: Pairs, theta: np.ndarray) -> np.ndarray:
+        """Return the covariance, (n, n'), or (n,) row by row."""
+        scales, length_scale = self._unpack(theta)
+        return self.form.covariance(pairs.parts, pairs.stock(length_scale) if self.stock_dims else None, scales)
+
+    def gradient(self, pairs: Pairs, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the covariance (n, n') and its derivatives in the hyperparameters' logarithms, (n, n', p)."""
+        scales, length_scale = self._unpack(theta)
+        stock = pairs.stock(length_scale) if self.stock_dims else None
+        columns = [
+            self.form.covariance(pairs.parts, stock, {**scales, name: scales[name] * (1 + 1j * STEP)}).imag / STEP
+            for name in scales
+        ]
+        value = self.form.covariance(pairs.parts, stock, scales)
+        slopes = [np.stack(columns, axis=-1)] if columns else []
+        if stock is not None:
+            of_log_stock = self.form.covariance(pairs.parts, stock * (1 + 1j * STEP), scales).imag / STEP
+            slopes.append(of_log_stock[..., None] * pairs.squared_differences / length_scale**2)
+        return value, np.concatenate(slopes, axis=-1)
+
+    def pull(
+        self, x: Points, y: Points | None, pairs: Pairs, upstream: np.ndarray, theta: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pull a gradient with respect to the covariance back to `x`, on both sides where `y` is None.
+
+        Parameters
+        ----------
+        x, y
+            The points, y being None only where they are paired row by row.
+        pairs
+            What `pairs` returned for them.
+        upstream
+            Gradient with respect to the covariance, of its shape.
+        theta
+            Logarithms of the hyperparameters.
+
+        Returns
+        -------
+        tuple of arrays
+            Gradients with respect to the frame coordinates (n, d) and the stock inputs (n, k).
+        """
+        scales, length_scale = self._unpack(theta)
+        stock = pairs.stock(length_scale) if self.stock_dims else None
+        of_frame, of_stock = np.zeros_like(x.frame), np.zeros_like(x.stock)
+        for name, part in pairs.parts.items():
+            slope = self.form.covariance({**pairs.parts, name: part + 1j * STEP}, stock, scales).imag / STEP
+            of_x, of_y = self.fixed.pull_part(
+                name,
+                x.frame,
+                None if y is None else y.frame,
+                part,
+                upstream * slope,
+                elementwise=pairs.elementwise,
+                second=y is None,
+            )
+            of_frame = of_frame + of_x + (of_y if y is None else 0.0)
+        if stock is None or y is None:  # a stock covariance is constant along its diagonal
+            return of_frame, of_stock
+        slope = upstream * self.form.covariance(pairs.parts, stock * (1 + 1j * STEP), scales).imag / STEP
+        if pairs.elementwise:
+            return of_frame, slope[:, None] * (pairs.right - pairs.left) / length_scale**2
+        return of_frame, (slope @ pairs.right - slope.sum(axis=1)[:, None] * pairs.left) / length_scale**2
+
+    def _unpack(self, theta: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+        names = self.form.hyperparameters
+        values = np.exp(theta)
+        return dict(zip(names, values[: len(names)], strict=True)), values[len(names) :]

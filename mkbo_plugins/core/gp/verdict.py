@@ -1,0 +1,117 @@
+"""Whether a table helps a target: the evidence of models with it against that of the stock model."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from mkbo_plugins.core.components.several import FixedParts
+from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.core.gp.marginal_likelihood import log_marginal
+from mkbo_plugins.core.gp.posterior_fit import NOISE, PosteriorDensity
+from mkbo_plugins.errors import TableError
+
+FEWEST = 3
+"""Values of a target below which nothing can be judged."""
+
+FOR_TABLE = math.log(10.0)
+"""Log ratio of evidence above which a table helps: 10 to 1, where Jeffreys' scale turns strong."""
+
+AGAINST_TABLE = -math.log(30.0)
+"""Log ratio below which it does not: 30 to 1, where Jeffreys' scale turns very strong. Models with a table can turn it
+down, so that to do without one that would have helped costs more trials than to keep one that does not."""
+
+FORMS = ("moment", "link")
+"""Models with the table whose evidence counts. A stock covariance times the profile of a distance, which is in the
+other forms, explains noise better than the stock covariance alone, so that it speaks for a table where outcomes are
+shuffled."""
+
+
+class Answer(StrEnum):
+    """Whether the table helps."""
+
+    YES = "yes"
+    UNSURE = "can't tell yet"
+    NO = "no"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the target's data says about the table.
+
+    Parameters
+    ----------
+    answer
+        Whether the table helps.
+    log_ratio
+        Logarithm of the mean evidence of the models with the table over that of the stock model; positive speaks for
+        the table.
+    values
+        Number of values of the target.
+    """
+
+    answer: Answer
+    log_ratio: float
+    values: int
+
+    def __str__(self) -> str:
+        """Return a sentence for people."""
+        odds = f"{math.exp(min(abs(self.log_ratio), 50.0)):.3g} to 1"
+        side = "with the table" if self.log_ratio >= 0 else "without it"
+        said = f"the {self.values} values of the target are {odds} more likely {side}"
+        return {
+            Answer.YES: f"yes, the target's values speak for the table: {said}",
+            Answer.UNSURE: f"can't tell yet: {said}",
+            Answer.NO: f"no, the target's values speak against the table, which need not cost trials: {said}",
+        }[self.answer]
+
+
+def fitted_log_marginal(
+    fixed: FixedParts, form: str, points: Points, z: np.ndarray, noise: float | np.ndarray | None = None
+) -> float:
+    """Return the log evidence of a form for standardised values z (n,) at points; noise as for `PosteriorDensity`."""
+    return log_marginal(PosteriorDensity(FormModel(fixed, form, points.stock.shape[1]), points, z, noise))
+
+
+def judge(fixed: FixedParts, points: Points, y: np.ndarray, noise: float | np.ndarray | None = None) -> Verdict:
+    """Return whether the table helps a target with values y (n,) at points.
+
+    Parameters
+    ----------
+    fixed
+        The fixed parts of the covariance.
+    points
+        The target's points.
+    y
+        Its values, (n,).
+    noise
+        Known variance of their noise, in squared units of the values, one for all or one for each; None if unknown.
+
+    Returns
+    -------
+    Verdict
+        The answer with the ratio it rests on.
+
+    Raises
+    ------
+    TableError
+        If there are fewer than `FEWEST` values, or all are equal.
+
+    Notes
+    -----
+    The ratio tells how likely the values are, not how many trials the table saves, so that a yes can be trusted more
+    than a no. In 1,440 campaigns of the benchmark, after 15 trials, the 720 on problems on which the table certainly
+    lowered the regret got 518 yes and 4 no, the 40 on one on which it certainly raised it 1 yes and no no, and the
+    other 680 had 268 yes and 30 no. Moved by a fifth of its range, a function speaks against its own table, which still
+    leads to its optimum.
+    """
+    if len(y) < FEWEST or np.ptp(y) == 0:
+        raise TableError(f"a verdict needs at least {FEWEST} values that are not all equal, got {len(y)}")
+    z = (y - y.mean()) / y.std(ddof=1)
+    scaled = None if noise is None else np.maximum(noise / y.var(ddof=1), NOISE.lower)
+    stock = fitted_log_marginal(fixed, "stock", points, z, scaled)
+    informed = [fitted_log_marginal(fixed, form, points, z, scaled) for form in FORMS]
+    log_ratio = float(np.logaddexp.reduce(informed)) - math.log(len(FORMS)) - stock
+    answer = Answer.YES if log_ratio > FOR_TABLE else Answer.NO if log_ratio < AGAINST_TABLE else Answer.UNSURE
+    return Verdict(answer, log_ratio, len(y))

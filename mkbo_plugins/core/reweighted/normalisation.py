@@ -1,0 +1,98 @@
+"""Normalised kernels (Definition 3): a kernel divided by the square roots of its diagonal at each argument."""
+
+from dataclasses import dataclass
+from functools import reduce
+
+from array_api_compat import array_namespace
+
+from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.evaluation.prepared import VANISHING
+from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points
+from mkbo_plugins.core.reweighted.formula import Derivatives, Side, SideGradient
+from mkbo_plugins.core.reweighted.gram import evaluate
+from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel, undamped
+from mkbo_plugins.errors import KernelError
+
+
+class Normalised:
+    """K(x, y) / sqrt(K(x, x) K(y, y)) from undamped sums, since damping cancels in the quotient.
+
+    Where a diagonal is below its own rounding bound the quotient is 0/0 with a limit that depends on the direction.
+    There an entry is 1 if the two points are equal by value and 0 otherwise, with zero gradient; this keeps every
+    Gram matrix positive semi-definite. Rounding beyond the Cauchy-Schwarz bound |value| <= 1 is cut off.
+    """
+
+    of_equal_points = 1.0
+
+    @staticmethod
+    def value(between: Array, x: Side, y: Side) -> Array:
+        """Return the value from the mantissa of ``S(x * y)``."""
+        return array_namespace(between).clip(between * (_inverse_norm(x) * _inverse_norm(y)), -1.0, 1.0)
+
+    @staticmethod
+    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
+        """Return upstream times the derivatives."""
+        of_x, of_y = _inverse_norm(x), _inverse_norm(y)
+        of_diagonals = upstream * value / -2
+        sides = (SideGradient(diagonal=of_diagonals * norm**2) for norm in (of_x, of_y))
+        return Derivatives(upstream * (of_x * of_y), *sides)
+
+
+def _inverse_norm(x: Side) -> Array:
+    """Return ``1 / sqrt(diagonal)``, 0 where the diagonal vanishes."""
+    xp = array_namespace(x.diagonal)
+    ones = xp.ones_like(x.diagonal)
+    return xp.where(x.vanishing, 0 * ones, 1 / xp.sqrt(xp.where(x.vanishing, ones, x.diagonal)))
+
+
+@dataclass(frozen=True)
+class NormalisedKernel:
+    """A free or re-weighted kernel divided by prod_i sqrt(K_2(x_i, x_i)) (Definition 3).
+
+    Parameters
+    ----------
+    kernel
+        The kernel to normalise.
+    """
+
+    kernel: FreeKernel | ReweightedKernel
+
+    def __call__(self, *points: Array) -> Array:
+        """Evaluate at m >= 1 points (..., d) whose leading shapes broadcast.
+
+        Where a diagonal vanishes the value is 0, but 1 for two equal points, as in `Normalised`.
+        """
+        points = check_points(points, self.kernel.dimension)
+        evaluator = undamped(self.kernel, points[0].shape[-1])
+        if len(points) == 2:
+            return evaluate(Normalised(), evaluator, *points, elementwise=True)
+        xp = array_namespace(*points)
+        total = evaluator.pointwise(xp.astype(reduce(lambda a, b: a * b, points), xp.float64))
+        value, exponent, undefined = total.mantissa, total.log_scale, xp.zeros_like(total.mantissa, dtype=xp.bool)
+        for x in points:
+            diagonal = evaluator.pointwise(xp.astype(x * x, xp.float64))
+            zero = diagonal.mantissa <= xp.maximum(diagonal.error, xp.full_like(diagonal.error, VANISHING))
+            undefined = undefined | zero
+            value = value / xp.sqrt(xp.where(zero, xp.ones_like(diagonal.mantissa), diagonal.mantissa))
+            exponent = exponent - diagonal.log_scale / 2
+        exponent = xp.where(undefined, xp.zeros_like(exponent), exponent)
+        value = xp.where(undefined, xp.zeros_like(value), value)
+        return xp.astype(value * xp.exp(exponent), points[0].dtype)
+
+    def gram(self, X: Array, Y: Array | None = None) -> Array:
+        """Return the Gram matrix, (..., n, n'), for points (..., n, d) and (..., n', d)."""
+        X, Y = gram_points(X, Y, self.kernel.dimension)
+        return evaluate(Normalised(), undamped(self.kernel, X.shape[-1]), X, Y)
+
+
+def normalise(kernel: FreeKernel | ReweightedKernel) -> NormalisedKernel:
+    """Normalise a free or re-weighted kernel (Definition 3).
+
+    Raises
+    ------
+    KernelError
+        If `kernel` is neither.
+    """
+    if not isinstance(kernel, (FreeKernel, ReweightedKernel)):
+        raise KernelError(f"only free and re-weighted kernels can be normalised, got {type(kernel).__name__}")
+    return NormalisedKernel(kernel)

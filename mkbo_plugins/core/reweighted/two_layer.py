@@ -1,0 +1,106 @@
+"""Two-layer kernels: a stationary profile of the distance between feature vectors."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from array_api_compat import array_namespace
+
+from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points, positive
+from mkbo_plugins.core.reweighted.formula import Derivatives, Side, SideGradient
+from mkbo_plugins.core.reweighted.gram import evaluate
+from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel, undamped
+from mkbo_plugins.errors import KernelError
+
+
+class FeatureDistance:
+    """The squared feature distance K(x, x) + K(y, y) - 2 K(x, y) >= 0, as a formula."""
+
+    of_equal_points = 0.0
+
+    @staticmethod
+    def value(between: Array, x: Side, y: Side) -> Array:
+        """Return the value from the mantissa of ``S(x * y)``."""
+        xp = array_namespace(between)
+        log_x, log_y = (side.half_log_scale + side.log_damping for side in (x, y))
+        # Subtracted on the pair's scale, so that two overflowing terms cannot give infinity minus infinity.
+        common = xp.maximum(log_x, log_y)
+        of_x, of_y = xp.exp(log_x - common), xp.exp(log_y - common)
+        difference = x.diagonal * of_x**2 + y.diagonal * of_y**2 - 2 * between * (of_x * of_y)
+        positive = difference > 0
+        unit = xp.where(positive, xp.exp(2 * common + xp.zeros_like(difference)), xp.zeros_like(difference))
+        return xp.where(positive, difference, xp.zeros_like(difference)) * unit
+
+    @staticmethod
+    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
+        """Return upstream times the derivatives."""
+        xp = array_namespace(value)
+        upstream = xp.where(value > 0, upstream, xp.zeros_like(upstream))
+        of_x, of_y = (xp.exp(side.half_log_scale + side.log_damping) for side in (x, y))
+        kernel_x, kernel_y = x.diagonal * of_x**2, y.diagonal * of_y**2
+        twice_between = kernel_x + kernel_y - value
+        return Derivatives(
+            -2 * upstream * (of_x * of_y),
+            SideGradient(upstream * of_x**2, upstream * (2 * kernel_x - twice_between)),
+            SideGradient(upstream * of_y**2, upstream * (2 * kernel_y - twice_between)),
+        )
+
+
+def squared_exponential_profile(squared_distance: Array, scale: Array | float) -> Array:
+    """Return exp(-squared_distance / (2 scale))."""
+    return array_namespace(squared_distance).exp(-squared_distance / (2 * scale))
+
+
+def matern52_profile(squared_distance: Array, scale: Array | float) -> Array:
+    """Return (1 + r + r^2 / 3) exp(-r) with r^2 = 5 squared_distance / scale."""
+    xp = array_namespace(squared_distance)
+    # The profile is smooth in r^2; a floor keeps the gradient of the root finite at zero.
+    squared = xp.clip(5 * squared_distance / scale, 1e-30, None)
+    r = xp.sqrt(squared)
+    return (1 + r + squared / 3) * xp.exp(-r)
+
+
+_PROFILES = {"se": squared_exponential_profile, "matern52": matern52_profile}
+
+
+@dataclass(frozen=True)
+class TwoLayerKernel:
+    """A stationary profile of the feature distance of a kernel.
+
+    Parameters
+    ----------
+    kernel
+        Free or re-weighted kernel whose features measure distance.
+    scale
+        Squared length scale s in feature space, above 0, in units of the kernel's values.
+    profile
+        ``"se"``: exp(-d^2 / (2 s)); ``"matern52"``: Matérn 5/2 of d / sqrt(s).
+
+    Raises
+    ------
+    KernelError
+        If an argument is not as described.
+    """
+
+    kernel: FreeKernel | ReweightedKernel
+    scale: float
+    profile: Literal["se", "matern52"] = "se"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, (FreeKernel, ReweightedKernel)):
+            raise KernelError(f"kernel must be a free or a re-weighted kernel, got {type(self.kernel).__name__}")
+        object.__setattr__(self, "scale", positive(self.scale, "scale"))
+        if self.profile not in _PROFILES:
+            raise KernelError(f"profile must be one of {sorted(_PROFILES)}, got {self.profile!r}")
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        """Evaluate at points x and y, each (..., d), whose leading shapes broadcast."""
+        x, y = check_points((x, y), self.kernel.dimension)
+        distance = evaluate(FeatureDistance(), undamped(self.kernel, x.shape[-1]), x, y, elementwise=True)
+        return _PROFILES[self.profile](distance, self.scale)
+
+    def gram(self, X: Array, Y: Array | None = None) -> Array:
+        """Return the Gram matrix, (..., n, n'), for points (..., n, d) and (..., n', d)."""
+        X, Y = gram_points(X, Y, self.kernel.dimension)
+        distance = evaluate(FeatureDistance(), undamped(self.kernel, X.shape[-1]), X, Y)
+        return _PROFILES[self.profile](distance, self.scale)

@@ -1,0 +1,346 @@
+"""What optimisers use of a pre-trained covariance, whether of one table or of several."""
+
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+import numpy as np
+
+from mkbo_plugins.core.components.several import FixedParts
+from mkbo_plugins.core.evaluation.evaluator import Choice
+from mkbo_plugins.core.forms import Form, get_form
+from mkbo_plugins.core.gp.design import upper_confidence_design
+from mkbo_plugins.core.gp.form_model import Points
+from mkbo_plugins.core.gp.verdict import Verdict, judge
+from mkbo_plugins.covariance.container import NewerVersionError, digest, pack, read, unpack, write
+from mkbo_plugins.covariance.content import Reader
+from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, TableError
+from mkbo_plugins.space.parameters import Frame, is_finite_number, is_number
+from mkbo_plugins.space.space import ParameterSpace, as_array
+
+if TYPE_CHECKING:
+    from mkbo_plugins.covariance.pretrained import PretrainedCovariance
+
+GRAM_FORMS = ("base", "reweighted", "normalised", "two_layer", "moment")
+Direction: TypeAlias = Literal["same", "opposite", "unknown"]
+Directions: TypeAlias = Direction | Sequence[Direction]
+"""One direction for all tables, or one for each."""
+
+_SIGNS: Mapping[str, float] = MappingProxyType({"same": 1.0, "opposite": -1.0, "unknown": 0.0})
+
+
+class Covariance(ABC):
+    """A covariance function pre-trained on one table or on several.
+
+    Attributes
+    ----------
+    space
+        The tables' parameters in raw units.
+    frame
+        How they map to frame coordinates.
+    fixed
+        The parts that no optimiser refits, over frame coordinates.
+    members
+        The covariance of each table; that of one table has itself as its only member.
+    """
+
+    def __init_subclass__(cls, kind: str | None = None, **kwargs: Any) -> None:
+        """Let files whose content has the key `kind` be read as this class."""
+        super().__init_subclass__(**kwargs)
+        _KINDS[kind] = cls
+
+    if TYPE_CHECKING:  # fields of the one class are computed in the other
+
+        @property
+        def space(self) -> ParameterSpace:
+            """The tables' parameters."""
+
+        @property
+        def frame(self) -> Frame:
+            """How they map to frame coordinates."""
+
+        @property
+        def fixed(self) -> FixedParts:
+            """The parts that no optimiser refits."""
+
+        @property
+        def members(self) -> tuple[PretrainedCovariance, ...]:
+            """The covariance of each table."""
+
+    @abstractmethod
+    def with_evaluator(self, choice: Choice = "auto", tolerance: float = 1e-10) -> "Covariance":
+        """Return the same covariance, evaluated in another way."""
+
+    @abstractmethod
+    def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: Any = 1.0) -> np.ndarray:
+        """Return the Gram matrix between points in raw units."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Covariance":
+        """Return itself, since nothing in it can change."""
+        return self
+
+    @property
+    def tables(self) -> int:
+        """Number of tables that have parts and scales of their own."""
+        return len(self.members)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Name of each table's target."""
+        return tuple(member.record.target for member in self.members)
+
+    def form(self, name: str) -> Form:
+        """Return the covariance model called `name` for this number of tables.
+
+        Raises
+        ------
+        KernelError
+            If there is none of this name.
+        """
+        return get_form(name, self.tables)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical content, as hexadecimal digits."""
+        return digest(self.to_content())
+
+    def to_coordinates(self, X: Any) -> np.ndarray:
+        """Return frame coordinates, (n, d), of points in raw units, as `ParameterSpace.to_raw` accepts them."""
+        return np.asarray(self.space.to_coordinates(self.space.to_raw(X), self.frame))
+
+    def merit(self, Z: np.ndarray, direction: Directions) -> np.ndarray:
+        """Return how good the tables say that points are, (n,), in standard deviations of their predictions.
+
+        Parameters
+        ----------
+        Z
+            Frame coordinates, (n, d).
+        direction
+            As for `starting_points`. Of several tables, the mean of those whose direction is known counts.
+
+        Raises
+        ------
+        KernelError
+            If `direction` is not as described.
+        """
+        signs = direction_signs(direction, self.tables)
+        said = [
+            sign * np.asarray(member.standardised_decision(view))
+            for sign, (member, view) in zip(signs, self.fixed.views(Z), strict=True)
+        ]
+        return sum(said, np.zeros(len(Z))) / max(1, sum(map(abs, signs)))
+
+    def starting_points(self, n: int, direction: Directions = "unknown", *, seed: int = 0) -> list[dict[str, Any]]:
+        """Propose first experiments from the table alone, before the target has any data.
+
+        Parameters
+        ----------
+        n
+            Number of points.
+        direction
+            ``"same"`` if a large table target speaks for a good experiment, ``"opposite"`` if a small one does,
+            ``"unknown"`` for points that fill the space. Of several tables, one word for all or one for each.
+        seed
+            Seed of the candidates.
+
+        Returns
+        -------
+        list of mappings
+            Points as names and values in raw units, best first. Each maximises the predicted (or, for
+            ``"opposite"``, the negated) standardised target plus one posterior standard deviation of the base
+            kernel given the points before it, so they lie as far apart as the length scales learned ask for. Of
+            several tables, predictions are averaged and kernels multiplied.
+
+        Raises
+        ------
+        MkboError
+            If an argument is not as described, or fewer than `n` different points were found in the space.
+        """
+        known = any(direction_signs(direction, self.tables))
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise KernelError(f"n must be a whole number of at least 1, got {n!r}")
+        raw = self.space.sobol(max(1024, 8 * n), seed)
+        raw = raw[np.sort(np.unique(raw, axis=0, return_index=True)[1])]
+        if len(raw) < n:
+            raise KernelError(f"n = {n} asks for more points than the {len(raw)} different ones found; ask for fewer")
+        if not known:
+            return self.space.from_raw(raw[:n])
+        Z = np.asarray(self.space.to_coordinates(raw, self.frame))
+        return self.space.from_raw(raw[upper_confidence_design(self.merit(Z, direction), self.fixed.likeness, Z, n)])
+
+    def verdict(self, X: Any, y: Any) -> Verdict:
+        """Return whether what the tables say helps a target, by the evidence of models with and without it.
+
+        Parameters
+        ----------
+        X
+            The target's points in raw units, n of them, as `ParameterSpace.to_raw` accepts them.
+        y
+            Its values, (n,).
+
+        Raises
+        ------
+        MkboError
+            If points are not of the space, or values are not n finite numbers that differ.
+
+        Notes
+        -----
+        It compares how likely the values are, not how many trials the table saves; see
+        `mkbo_plugins.core.gp.verdict.judge` for how the two agreed, and for a case where they differ.
+        """
+        raw = self.space.to_raw(X)
+        values = as_array(y, "y")
+        if values.shape != (len(raw),) or not np.isfinite(values).all():
+            raise TableError(f"y must be {len(raw)} finite numbers, one for each point, got shape {values.shape}")
+        frame, unit = (np.asarray(self.space.to_coordinates(raw, name)) for name in (self.frame, "unit"))
+        return judge(self.fixed, Points(frame, unit), values)
+
+    @abstractmethod
+    def to_content(self) -> dict[str, Any]:
+        """Return what a saved file holds of the covariance, as plain values; raises `ArtefactError` where it cannot."""
+
+    @classmethod
+    @abstractmethod
+    def from_content(cls, content: Reader) -> Self:
+        """Return the covariance that `to_content` gave this content for; raises `MkboError` where it is none."""
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of a saved file, after checking that they read back to this covariance.
+
+        Raises
+        ------
+        ArtefactError
+            If the covariance holds something no file can.
+        """
+        try:
+            data = pack(self.to_content())
+            faithful = Covariance.from_bytes(data) == self
+        except ArtefactError as error:
+            raise ArtefactError(f"this covariance cannot be saved: {error}") from error
+        except (TypeError, ValueError) as error:
+            raise ArtefactError(
+                f"this covariance cannot be saved: {error}; train it again with plain numbers"
+            ) from error
+        if not faithful:
+            raise ArtefactError(
+                "this covariance cannot be saved: it does not read back the same; train it with pretrain"
+            )
+        return data
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Covariance":
+        """Return the covariance saved as `data`; raises `ArtefactError` unless it is exactly as `to_bytes` gives it."""
+        content = unpack(data)
+        kind = next((kind for kind in _KINDS if kind in content), None)
+        try:
+            cov = _KINDS[kind].from_content(Reader(content, ""))
+        except ArtefactError:
+            raise
+        except MkboError as error:
+            raise ArtefactError(f"its content has no meaning: {error}") from error
+        if pack(cov.to_content()) != data:
+            raise ArtefactError("its content is not as this version writes it")
+        return cov
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the covariance to a file, atomically: an existing file is replaced as a whole or not at all.
+
+        Returns
+        -------
+        Path
+            The file written.
+
+        Raises
+        ------
+        ArtefactError
+            If the file cannot be written, or the covariance holds something no file can.
+        """
+        write(Path(path), self.to_bytes())
+        return Path(path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Any:
+        """Read a covariance written by `save`: a `PretrainedCovariance`, `CombinedCovariance` or `MixtureCovariance`.
+
+        Raises
+        ------
+        ArtefactError
+            If the file is missing, damaged, altered, of another kind, or of a newer version.
+        """
+        data = read(Path(path))
+        try:
+            return Covariance.from_bytes(data)
+        except NewerVersionError as error:
+            raise ArtefactError(f"{path}: {error}; upgrade mkbo_plugins") from error
+        except ArtefactError as error:
+            raise ArtefactError(f"{path}: {error}; take a fresh copy, or save the covariance again") from error
+
+
+_KINDS: dict[str | None, type[Covariance]] = {}
+"""Kinds of covariances by the key that tells a saved one; None stands for that of one table."""
+
+
+def check_covariance(cov: Any) -> None:
+    """Raise a `MkboError` unless `cov` is a pre-trained covariance."""
+    if not isinstance(cov, Covariance):
+        raise MkboError(
+            f"cov must be a PretrainedCovariance, got {type(cov).__name__}; read a file with PretrainedCovariance.load"
+        )
+
+
+def only_table(cov: Covariance) -> "PretrainedCovariance":
+    """Return the covariance of the only table, for what is about a single one.
+
+    Raises
+    ------
+    KernelError
+        If there are several.
+    """
+    if cov.tables > 1:
+        raise KernelError(
+            f"this shows one table, and the covariance combines {cov.tables}, of {list(cov.targets)}; pass one of "
+            "them, cov.members[0] and so on"
+        )
+    return cov.members[0]
+
+
+def check_gram(form: str, scales: Sequence[Any]) -> None:
+    """Raise a `KernelError` unless there is a Gram matrix of `form`, and `scales` are squared length scales."""
+    if form not in GRAM_FORMS:
+        raise KernelError(f"form must be one of {list(GRAM_FORMS)}, got {form!r}")
+    for s in scales:
+        if not (is_number(s) and s > 0 and (s == math.inf or is_finite_number(s))):
+            raise KernelError(f"s must be a number above 0, got {s!r:.60}")
+
+
+def finite(values: np.ndarray) -> np.ndarray:
+    """Return values, one row for each point, or raise a `KernelError` that names the first that is not finite."""
+    faulty = np.argwhere(~np.isfinite(values))
+    if len(faulty):
+        raise KernelError(
+            f"the result overflows at point {int(faulty[0][0])} (counting from 0): a point lies too far outside the "
+            "bounds; check its units"
+        )
+    return values
+
+
+def direction_signs(direction: Directions, tables: int) -> list[float]:
+    """Return for each table 1 where a large target speaks for a good experiment, -1 where a small one, 0 if unknown.
+
+    Raises
+    ------
+    KernelError
+        If `direction` is neither one of the three words nor one of them for each table.
+    """
+    words: list[Any] = list(direction) if isinstance(direction, (list, tuple)) else [direction] * tables
+    for word in words:
+        if not isinstance(word, str) or word not in _SIGNS:
+            raise KernelError(f"direction must be 'same', 'opposite' or 'unknown', got {word!r}")
+    if len(words) != tables:
+        raise KernelError(f"direction must be one word, or one for each of {tables} tables, got {len(words)}")
+    return [_SIGNS[word] for word in words]

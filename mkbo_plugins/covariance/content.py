@@ -1,0 +1,159 @@
+"""The content of saved covariances: typed reading, and the saved forms of spaces, kernels and weighted points."""
+
+from typing import Any
+
+import numpy as np
+
+from mkbo_plugins.core.kernels import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential, TaylorSeries
+from mkbo_plugins.core.points import WeightedPoints
+from mkbo_plugins.errors import ArtefactError
+from mkbo_plugins.space.parameters import is_finite_number
+from mkbo_plugins.space.space import ParameterSpace
+
+_KERNELS: dict[str, type[FreeKernel]] = {
+    "exponential": Exponential,
+    "linear": Linear,
+    "polynomial": Polynomial,
+    "se": SquaredExponential,
+    "taylor": TaylorSeries,
+}
+
+
+class Reader:
+    """Typed access to a mapping read from a file; whatever is of another type raises an `ArtefactError`."""
+
+    def __init__(self, values: Any, path: str) -> None:
+        if not isinstance(values, dict):
+            raise ArtefactError(f"{path or 'content'!r} must be a mapping, got {type(values).__name__}")
+        self.values, self.path = values, path
+
+    def _get(self, key: str) -> Any:
+        if key not in self.values:
+            raise ArtefactError(f"{self.path}{key!r} is missing")
+        return self.values[key]
+
+    def _fault(self, key: str, expected: str) -> ArtefactError:
+        return ArtefactError(f"{self.path}{key!r} must be {expected}, got {self.values[key]!r:.60}")
+
+    def number(self, key: str) -> float:
+        """Return a finite number."""
+        value = self._get(key)
+        if not is_finite_number(value):
+            raise self._fault(key, "a finite number")
+        return float(value)
+
+    def optional_number(self, key: str) -> float | None:
+        """Return a finite number, or None for null."""
+        return None if self._get(key) is None else self.number(key)
+
+    def whole(self, key: str) -> int:
+        """Return a whole number."""
+        value = self._get(key)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._fault(key, "a whole number")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """Return true or false."""
+        value = self._get(key)
+        if not isinstance(value, bool):
+            raise self._fault(key, "true or false")
+        return value
+
+    def text(self, key: str, allowed: tuple[str, ...] | None = None) -> str:
+        """Return a text, one of those allowed if any are named."""
+        value = self._get(key)
+        if not isinstance(value, str) or (allowed is not None and value not in allowed):
+            raise self._fault(key, "text" if allowed is None else f"one of {list(allowed)}")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts."""
+        value = self._get(key)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._fault(key, "a list of texts")
+        return tuple(value)
+
+    def numbers(self, key: str) -> list[float]:
+        """Return a list of finite numbers."""
+        value = self._get(key)
+        if not isinstance(value, list) or not all(is_finite_number(item) for item in value):
+            raise self._fault(key, "a list of finite numbers")
+        return [float(item) for item in value]
+
+    def matrix(self, key: str) -> np.ndarray:
+        """Return equally long rows of finite numbers, (n, m)."""
+        rows = self._get(key)
+        regular = isinstance(rows, list) and rows and all(isinstance(r, list) and len(r) == len(rows[0]) for r in rows)
+        if not regular or not all(is_finite_number(item) for row in rows for item in row):
+            raise self._fault(key, "a list of equally long rows of finite numbers")
+        return np.array(rows, dtype=float)
+
+    def below(self, key: str) -> "Reader":
+        """Return access to a mapping below this one."""
+        return Reader(self._get(key), f"{self.path}{key}.")
+
+    def each_below(self, key: str) -> "list[Reader]":
+        """Return access to each of a list of mappings."""
+        entries = self._get(key)
+        if not isinstance(entries, list):
+            raise self._fault(key, "a list")
+        return [Reader(entry, f"{self.path}{key}[{i}].") for i, entry in enumerate(entries)]
+
+
+def encode_space(space: ParameterSpace) -> list[list[Any]]:
+    """Return the saved form of a space."""
+    # A list, because the order of the parameters is part of the space.
+    return [[name, spec] for name, spec in space.to_dict().items()]
+
+
+def decode_space(content: Reader) -> ParameterSpace:
+    """Return the space of a content; raises `ArtefactError` where it is none."""
+    entries: Any = content.values.get("space")
+    pairs = isinstance(entries, list) and all(
+        isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) for entry in entries
+    )
+    if not pairs:
+        raise ArtefactError("'space' must be a list of names with their descriptions")
+    if len({name for name, _ in entries}) < len(entries):
+        raise ArtefactError("'space' names a parameter twice")
+    return ParameterSpace.from_dict(dict(entries))
+
+
+def encode_kernel(kernel: FreeKernel) -> dict[str, Any]:
+    """Return the saved form of a free kernel; raises `ArtefactError` where it has none."""
+    kind = next((name for name, cls in _KERNELS.items() if type(kernel) is cls), None)
+    if kind is None:
+        raise ArtefactError(f"kernels of type {type(kernel).__name__} have no saved form; use one of {list(_KERNELS)}")
+    encoded: dict[str, Any] = {"kind": kind, "weights": None if kernel.weights is None else list(kernel.weights)}
+    for name in ("sigma", "degree"):
+        if hasattr(kernel, name):
+            encoded[name] = getattr(kernel, name)
+    if isinstance(kernel, TaylorSeries):
+        encoded["coefficients"] = list(kernel.coefficients)
+    return encoded
+
+
+def decode_kernel(encoded: Reader) -> FreeKernel:
+    """Return a free kernel."""
+    kind = encoded.text("kind", tuple(_KERNELS))
+    settings: dict[str, Any] = {}
+    if encoded.values.get("weights") is not None:
+        settings["weights"] = tuple(encoded.numbers("weights"))
+    if kind in ("exponential", "se"):
+        settings["sigma"] = encoded.number("sigma")
+    elif kind == "polynomial":
+        settings["degree"] = encoded.whole("degree")
+    elif kind == "taylor":
+        settings["coefficients"] = tuple(encoded.numbers("coefficients"))
+    return _KERNELS[kind](**settings)
+
+
+def encode_points(points: WeightedPoints) -> dict[str, Any]:
+    """Return the saved form of weighted points, merged into what they belong to."""
+    return {"alpha": points.alpha.tolist(), "support": points.points.tolist()}
+
+
+def decode_points(content: Reader) -> WeightedPoints:
+    """Return weighted points."""
+    return WeightedPoints(content.matrix("support"), np.array(content.numbers("alpha")))

@@ -1,0 +1,352 @@
+"""The pre-trained covariance: fitted, frozen, comparable, and saved as one small file."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mkbo_plugins.core.components.covariance import FixedCovariance
+from mkbo_plugins.core.components.decision import DecisionFunction
+from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
+from mkbo_plugins.core.forms import get_form
+from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
+from mkbo_plugins.covariance.base import Covariance, check_gram, finite
+from mkbo_plugins.covariance.content import (
+    Reader,
+    decode_kernel,
+    decode_points,
+    decode_space,
+    encode_kernel,
+    encode_points,
+    encode_space,
+)
+from mkbo_plugins.errors import ArtefactError, KernelError
+from mkbo_plugins.space.parameters import FRAMES, Frame
+from mkbo_plugins.space.space import ParameterSpace
+
+if TYPE_CHECKING:
+    from mkbo_plugins.core.kernels import FreeKernel
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """What the table was and how the machine was chosen; nothing here enters the covariance.
+
+    Parameters
+    ----------
+    target
+        Name of the table's target column.
+    rows
+        Number of rows trained on.
+    target_mean, target_spread
+        Mean and standard deviation of the target over these rows, by their weights, after the logarithm if one was
+        taken.
+    task
+        ``"regression"`` or ``"classification"``.
+    trainer
+        ``"svm"`` or ``"gp"``.
+    C, epsilon
+        Box bound and tube half-width of the support vector machine; None for trainer ``"gp"``. A classifier has no
+        epsilon.
+    loo_mse
+        Leave-one-out mean squared error, conditional on coordinate weights learned from all rows. Of labels, -1 and 1,
+        that of predicted labels with both classes weighing the same: four times the error rate.
+    notes
+        Remarks worth a look, such as a best value at the edge of the grid.
+    classes
+        Names of the labels -1 and 1 of a classifier; None otherwise.
+    """
+
+    target: str
+    rows: int
+    target_mean: float
+    target_spread: float
+    task: str
+    trainer: str
+    C: float | None
+    epsilon: float | None
+    loo_mse: float
+    notes: tuple[str, ...] = ()
+    classes: tuple[str, str] | None = None
+
+    @property
+    def explained(self) -> float:
+        """Share of the target's variance that held-out predictions explain; of labels, Youden's index.
+
+        Youden's index is 1 - 2 error rate with both classes weighing the same, 0 for guesses.
+        """
+        if self.task == "classification":
+            return 1 - self.loo_mse / 2
+        return 1 - self.loo_mse / self.target_spread**2
+
+    def to_content(self) -> dict[str, Any]:
+        """Return the record's saved form."""
+        encoded = asdict(self) | {"notes": list(self.notes)}
+        # Only files of classifiers have classes.
+        classes = encoded.pop("classes")
+        return encoded if classes is None else encoded | {"classes": list(classes)}
+
+    @classmethod
+    def from_content(cls, content: Reader) -> "TrainingRecord":
+        """Return the record saved as `content`; raises `ArtefactError` where it is none."""
+        classes = content.texts("classes") if "classes" in content.values else None
+        if classes is not None and len(classes) != 2:
+            raise ArtefactError(f"{content.path}'classes' must be two names, got {list(classes)}")
+        return cls(
+            target=content.text("target"),
+            rows=content.whole("rows"),
+            target_mean=content.number("target_mean"),
+            target_spread=content.number("target_spread"),
+            task=content.text("task", ("regression", "classification")),
+            trainer=content.text("trainer", ("svm", "gp")),
+            C=content.optional_number("C"),
+            epsilon=content.optional_number("epsilon"),
+            loo_mse=content.number("loo_mse"),
+            notes=content.texts("notes"),
+            classes=classes,
+        )
+
+
+@dataclass(frozen=True)
+class PretrainedCovariance(Covariance):
+    """A covariance function pre-trained on a table of condensed knowledge.
+
+    Made by `pretrain` or `load`; two of them are equal when everything in them is. What it shares with covariances of
+    several tables is described under `mkbo_plugins.covariance.base.Covariance`.
+
+    Parameters
+    ----------
+    space
+        The table's parameters in raw units.
+    frame
+        How they map to frame coordinates; fixed here, whatever bounds an optimiser uses.
+    fixed
+        The machine and its re-weighted kernel in frame coordinates.
+    record
+        What it was trained on and how.
+    log_target
+        Whether the machine was trained on the logarithm of the target.
+    earlier
+        What further tables, by which the kernel is re-weighted too, were and how their machines were chosen.
+    """
+
+    space: ParameterSpace
+    frame: Frame
+    fixed: FixedCovariance
+    record: TrainingRecord
+    log_target: bool = False
+    earlier: tuple[TrainingRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        d = len(self.space.coordinate_names)
+        found = {table.points.shape[1] for table in (*self.fixed.earlier, self.fixed.decision.table)}
+        if found != {d} or self.kernel.dimension not in (None, d):
+            raise KernelError(
+                f"support and weights must have the space's {d} coordinates, got {', '.join(map(str, sorted(found)))}"
+            )
+        if len(self.earlier) != len(self.fixed.earlier):
+            raise KernelError(f"{len(self.fixed.earlier)} further tables need as many records, got {len(self.earlier)}")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for table in self.fixed.kernel.tables:  # pickling makes arrays writable
+            table.points.setflags(write=False)
+            table.alpha.setflags(write=False)
+
+    def __repr__(self) -> str:
+        """Return one line: target, parameters, rows and quality."""
+        return (
+            f"PretrainedCovariance(target={self.record.target!r}, parameters={list(self.space.names)}, "
+            f"rows={self.record.rows}, explained={self.record.explained:.2f}, trainer={self.record.trainer!r})"
+        )
+
+    @property
+    def members(self) -> "tuple[PretrainedCovariance, ...]":
+        """Itself alone; see `CombinedCovariance` for several."""
+        return (self,)
+
+    @property
+    def kernel(self) -> "FreeKernel":
+        """The free kernel, with its weights."""
+        return self.fixed.decision.kernel
+
+    @property
+    def support(self) -> np.ndarray:
+        """Support vectors in frame coordinates, (n_sv, d)."""
+        return self.fixed.decision.table.points
+
+    @property
+    def alpha(self) -> np.ndarray:
+        """Dual coefficients, (n_sv,), in units of the (logarithm of the) target."""
+        return self.fixed.decision.table.alpha
+
+    @property
+    def bias(self) -> float:
+        """Constant term of the decision function, in units of the (logarithm of the) target."""
+        return self.fixed.decision.bias
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Coordinate weights lambda_j, (d,)."""
+        weights = self.kernel.weights
+        return np.ones(len(self.space.coordinate_names)) if weights is None else np.asarray(weights)
+
+    @property
+    def sigma(self) -> float | None:
+        """Squared length scale in frame coordinates; None for kernels without one, whose weights carry the scale."""
+        return getattr(self.kernel, "sigma", None)
+
+    @property
+    def C(self) -> float | None:
+        """Box bound on |alpha_i|, or None for trainer ``"gp"``."""
+        return self.record.C
+
+    @property
+    def epsilon(self) -> float | None:
+        """Half-width of the insensitive tube, or None for trainer ``"gp"`` and for labels."""
+        return self.record.epsilon
+
+    @property
+    def loo_mse(self) -> float:
+        """Leave-one-out mean squared error in squared units of the (logarithm of the) target, as in the record."""
+        return self.record.loo_mse
+
+    @property
+    def evaluator(self) -> CertifiedEvaluator:
+        """What evaluates the re-weighted kernel; ``describe()`` says how, `with_evaluator` changes it."""
+        return self.fixed.kernel.evaluator
+
+    def with_evaluator(self, choice: Choice = "auto", tolerance: float = 1e-10) -> "PretrainedCovariance":
+        """Return the same covariance, evaluated in another way; nothing of this is saved.
+
+        Parameters
+        ----------
+        choice
+            ``"auto"``: the cheapest way that meets the tolerance, by estimated cost and certified error;
+            ``"features"``: explicit features; ``"pairs"``: the sum over pairs of support vectors; ``"extended"``: that
+            sum in double-double arithmetic, slow.
+        tolerance
+            Largest error of K^E(x, x'), relative to sqrt(K^E(x, x) K^E(x', x')), between 1e-14 and 1e-2.
+
+        Raises
+        ------
+        KernelError
+            If an argument is not as described.
+        """
+        CertifiedEvaluator(self.kernel, self.fixed.kernel.tables, self.support.shape[1], choice, tolerance)
+        return replace(self, fixed=replace(self.fixed, choice=choice, tolerance=tolerance))
+
+    def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: float = 1.0) -> np.ndarray:
+        """Return the Gram matrix between points in raw units.
+
+        Parameters
+        ----------
+        X, X2
+            Points in raw units, n and n' of them, as `ParameterSpace.to_raw` accepts them; None means X2 is X.
+        form
+            ``"base"``, the free kernel K_2; ``"reweighted"``, the raw K^E; ``"normalised"``, K^E normalised;
+            ``"two_layer"``, exp(-d^2 / (2 s)) with d^2 the feature distance of K^E over its mean diagonal;
+            ``"moment"``, the product of standardised decision functions.
+        s
+            Squared length scale of ``"two_layer"``.
+
+        Returns
+        -------
+        ndarray
+            Covariances, (n, n').
+
+        Raises
+        ------
+        SpaceError
+            If a point is not one of the space.
+        KernelError
+            If `form` or `s` is not as described, or points lie so far outside the bounds that the result overflows.
+        """
+        check_gram(form, [s])
+        Z = self.to_coordinates(X)
+        Z2 = None if X2 is None else self.to_coordinates(X2)
+        if X2 is None and len(Z) == 0:
+            return np.empty((0, 0))
+        return finite(np.asarray(self.gram_of_coordinates(Z, Z2, form, s)))
+
+    def gram_of_coordinates(self, Z: np.ndarray, Z2: np.ndarray | None, form: str, s: float) -> np.ndarray:
+        """Return `gram` between frame coordinates (n, d) and (n', d), with nothing checked."""
+        value = self.fixed.part(get_form(form).parts[0], Z, Z2)
+        if form == "reweighted":
+            return value * self.fixed.mean_diagonal
+        return squared_exponential_profile(value, s) if form == "two_layer" else value
+
+    def gram_error(self, X: Any, X2: Any = None) -> np.ndarray:
+        """Return bounds on the errors of the re-weighted Gram matrix, relative to sqrt(K^E(x, x) K^E(x', x')).
+
+        Where K^E(x, x) itself is zero up to rounding, a relative error has no meaning and is infinite.
+
+        Parameters
+        ----------
+        X, X2
+            Points in raw units, as for `gram`.
+
+        Returns
+        -------
+        ndarray
+            Bounds, (n, n').
+        """
+        Z = self.to_coordinates(X)
+        _, P, Q = self.evaluator.prepare(Z, None if X2 is None else self.to_coordinates(X2))
+        of_x, of_y = (np.where(R.vanishing, np.inf, R.error / np.where(R.vanishing, 1.0, R.diagonal)) for R in (P, Q))
+        return np.sqrt(np.multiply.outer(of_x, of_y))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the machine's prediction g(x) in the table's units, (n,), at points in raw units.
+
+        Of labels, it is the decision value: above 0 for the label that counts as 1.
+        """
+        return finite(self.predict_at_coordinates(self.to_coordinates(X)))
+
+    def predict_at_coordinates(self, Z: np.ndarray) -> np.ndarray:
+        """Return `predict` at frame coordinates (n, d), with nothing checked."""
+        g = np.asarray(self.fixed.decision(Z))
+        return np.exp(g) if self.log_target else g
+
+    def to_content(self) -> dict[str, Any]:
+        """Return what a saved file holds."""
+        tables = zip(self.fixed.earlier, self.earlier, strict=True)
+        earlier = [encode_points(table) | {"record": record.to_content()} for table, record in tables]
+        # Files of a single table know nothing of further ones.
+        return ({"earlier": earlier} if earlier else {}) | {
+            **encode_points(self.fixed.decision.table),
+            "bias": self.bias,
+            "decision_mean": self.fixed.decision_mean,
+            "decision_spread": self.fixed.decision_spread,
+            "frame": self.frame,
+            "kernel": encode_kernel(self.kernel),
+            "log_target": self.log_target,
+            "mean_diagonal": self.fixed.mean_diagonal,
+            "record": self.record.to_content(),
+            "space": encode_space(self.space),
+        }
+
+    @classmethod
+    def from_content(cls, content: Reader) -> "PretrainedCovariance":
+        """Return the covariance saved as `content`; raises `MkboError` where it is none."""
+        decision = DecisionFunction(
+            decode_kernel(content.below("kernel")), decode_points(content), content.number("bias")
+        )
+        for key in ("mean_diagonal", "decision_spread"):
+            if content.number(key) <= 0:
+                raise ArtefactError(f"{content.path}{key!r} must be above 0, got {content.number(key)!r}")
+        earlier = content.each_below("earlier") if "earlier" in content.values else []
+        return cls(
+            space=decode_space(content),
+            frame=content.text("frame", FRAMES),  # type: ignore[arg-type]
+            fixed=FixedCovariance(
+                decision,
+                mean_diagonal=content.number("mean_diagonal"),
+                decision_mean=content.number("decision_mean"),
+                decision_spread=content.number("decision_spread"),
+                earlier=tuple(map(decode_points, earlier)),
+            ),
+            record=TrainingRecord.from_content(content.below("record")),
+            log_target=content.flag("log_target"),
+            earlier=tuple(TrainingRecord.from_content(table.below("record")) for table in earlier),
+        )

@@ -1,0 +1,117 @@
+"""What a trained machine predicts for each row of its table when that row is held out."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from mkbo_plugins.core.training.evidence import held_out_residuals
+from mkbo_plugins.core.training.subset import space_filling_rows
+from mkbo_plugins.core.training.svr import leave_one_out
+from mkbo_plugins.covariance.base import Covariance, only_table
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance
+from mkbo_plugins.errors import TableError
+from mkbo_plugins.pretraining.trainers import held_out_error
+from mkbo_plugins.tables.labels import balanced_weights
+from mkbo_plugins.tables.table import Task, TrainingTable, read_table
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Values and their predictions from all other rows.
+
+    Parameters
+    ----------
+    values
+        The target in the table's units, (n,); labels are -1 and 1.
+    predicted
+        Held-out predictions in the same units, (n,).
+    numbers
+        Number of each row in the table given, (n,), counting from 0.
+    classes
+        Names of the classes -1 and 1 where the target is a label, else None.
+    """
+
+    values: np.ndarray
+    predicted: np.ndarray
+    numbers: np.ndarray
+    classes: tuple[str, str] | None
+
+
+def held_out(
+    cov: Covariance,
+    table: Any,
+    *,
+    groups: Any = None,
+    sample_weight: Any = None,
+    missing: Literal["error", "drop"] = "error",
+) -> HeldOut:
+    """Return exact leave-one-out predictions of the machine behind a covariance, for the table it was trained on.
+
+    Parameters
+    ----------
+    cov
+        The covariance.
+    table, groups, sample_weight, missing
+        As they were given to `pretrain`.
+
+    Raises
+    ------
+    TableError
+        If the table is not the one trained on.
+    """
+    cov = only_table(cov)
+    record = cov.record
+    task: Task = "classification" if record.task == "classification" else "regression"
+    data = read_table(
+        table,
+        record.target,
+        cov.space,
+        task=task,
+        log_target=cov.log_target,
+        groups=groups,
+        sample_weight=sample_weight,
+        missing=missing,
+    )
+    X = np.asarray(cov.space.to_coordinates(data.X, cov.frame))
+    if len(X) > record.rows:
+        used = space_filling_rows(X, record.rows)
+        X, data = X[used], data.rows(used)
+    if not set(map(tuple, cov.support)) <= set(map(tuple, X)):
+        raise TableError(
+            f"the table is not the one that the covariance was trained on ({record.rows} rows, target "
+            f"{record.target!r}): rows of that one are not in it"
+        )
+    if data.classes is not None:
+        data = replace(data, sample_weight=balanced_weights(data.y, data.sample_weight))
+    residuals = (_of_process if record.trainer == "gp" else _of_machine)(cov, X, data)
+    if not math.isclose(held_out_error(data, residuals), record.loo_mse, rel_tol=1e-3, abs_tol=1e-12):
+        raise TableError(
+            "values, weights or groups of the table are not those that the covariance was trained on: held-out errors "
+            "differ"
+        )
+    values, predicted = data.y, data.y + residuals
+    if cov.log_target:
+        values, predicted = np.exp(values), np.exp(predicted)
+    return HeldOut(values, predicted, data.numbers, data.classes)
+
+
+def _of_machine(cov: PretrainedCovariance, X: np.ndarray, data: TrainingTable) -> np.ndarray:
+    gram = np.asarray(cov.kernel.gram(X))
+    labels = data.classes is not None
+    assert cov.C is not None
+    epsilon = cov.epsilon or 0.0
+    return leave_one_out(gram, data.y, cov.C, epsilon, data.sample_weight, data.groups, labels=labels).residuals
+
+
+def _of_process(cov: PretrainedCovariance, X: np.ndarray, data: TrainingTable) -> np.ndarray:
+    gram = np.asarray(cov.kernel.gram(X))
+    scale = np.ones(len(X)) if data.sample_weight is None else data.sample_weight
+    # A process leaves residuals of noise / amplitude times its dual vector, which gives back that ratio.
+    residual = (data.y - cov.fixed.decision(X)) * scale
+    ratio = float(residual @ cov.alpha / (cov.alpha @ cov.alpha))
+    if len(cov.alpha) != len(X) or not np.allclose(residual, ratio * cov.alpha, atol=1e-6 * np.ptp(data.y)):
+        raise TableError("values or weights of the table are not those that the covariance was trained on")
+    inverse = np.linalg.inv(gram + np.diag(ratio / scale))
+    return -held_out_residuals((inverse + inverse.T) / 2, cov.alpha, data.groups)

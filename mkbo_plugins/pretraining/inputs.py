@@ -1,0 +1,123 @@
+"""The tables that one call of `pretrain` is given, each with what belongs to it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from mkbo_plugins.covariance.combined import union_of_spaces
+from mkbo_plugins.errors import MkboError, MkboWarning, SpaceError, TableError
+from mkbo_plugins.space.space import ParameterSpace
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A table with its target, space, groups and weights as for `pretrain`.
+
+    Parameters
+    ----------
+    label
+        What it is called in messages, such as ``"table 2"``; empty where there is only one.
+    """
+
+    label: str
+    table: Any
+    target: str | None
+    space: ParameterSpace
+    groups: Any
+    sample_weight: Any
+
+    @contextmanager
+    def named_errors(self) -> Iterator[None]:
+        """Say in errors which table they are about."""
+        try:
+            yield
+        except MkboError as error:
+            if not self.label:
+                raise
+            raise type(error)(f"{self.label}: {error}") from error
+
+    def named(self, warning: MkboWarning) -> MkboWarning:
+        """Return a warning that says which table it is about."""
+        if self.label:
+            warning.args = (f"{self.label}: {warning}",)
+        return warning
+
+
+def sources_of(table: Any, target: Any, space: Any, groups: Any, sample_weight: Any) -> list[Source]:
+    """Return the table, or each of a list of tables.
+
+    Parameters
+    ----------
+    table, target, space, groups, sample_weight
+        As for `pretrain`.
+
+    Raises
+    ------
+    TableError
+        If the list of tables is empty, or another list has not one entry for each.
+    SpaceError
+        If a space is none, tables describe a parameter differently, or no table has a parameter of their common space.
+    """
+    if not isinstance(table, list):
+        _check_spaces([space])
+        return [Source("", table, target, space, groups, sample_weight)]
+    tables = table
+    if not tables:
+        raise TableError("the list of tables is empty; give at least one")
+    targets, groups_of, weights = (
+        _per_table(values, len(tables), name)
+        for name, values in {"target": target, "groups": groups, "sample_weight": sample_weight}.items()
+    )
+    labels = [f"table {i + 1}" if len(tables) > 1 else "" for i in range(len(tables))]
+    spaces = _spaces(tables, space)
+    return [Source(*given) for given in zip(labels, tables, targets, spaces, groups_of, weights, strict=True)]
+
+
+def check_alike(sources: Sequence[Source]) -> None:
+    """Raise a `SpaceError` unless all tables have the same parameters, in one order."""
+    for source in sources[:-1]:
+        if source.space != sources[-1].space:
+            raise SpaceError(
+                f"combine='chain' (--combine chain) needs tables with the same parameters, but {source.label} has "
+                f"{list(source.space.names)} and {sources[-1].label} {list(sources[-1].space.names)}; give all tables "
+                "one ParameterSpace, or use combine='sum' (--combine sum)"
+            )
+
+
+def _per_table(values: Any, tables: int, name: str) -> list[Any]:
+    if not isinstance(values, list):
+        return [values] * tables
+    if len(values) != tables:
+        raise TableError(
+            f"{name} must be given once for all tables, or as a list with one entry for each of {tables}, got "
+            f"{len(values)}"
+        )
+    return values
+
+
+def _spaces(tables: Sequence[Any], space: Any) -> list[ParameterSpace]:
+    spaces = _per_table(space, len(tables), "space")
+    _check_spaces(spaces)
+    if isinstance(space, list) or len(tables) == 1:
+        union_of_spaces(spaces)
+        return spaces
+    present = [_columns(table, space) for table in tables]
+    lacking = [name for name in space.names if not any(name in columns for columns in present)]
+    if lacking:
+        raise SpaceError(f"parameters {lacking} of the space are columns of no table; add, rename or drop them")
+    return [ParameterSpace(tuple(p for p in space.parameters if p.name in columns)) for columns in present]
+
+
+def _check_spaces(spaces: Sequence[Any]) -> None:
+    for one in spaces:
+        if not isinstance(one, ParameterSpace):
+            raise MkboError(
+                f"space must be a ParameterSpace, got {type(one).__name__}; describe one with "
+                "ParameterSpace.from_dict, or take it from the table with ParameterSpace.from_table(table, target)"
+            )
+
+
+def _columns(table: Any, space: ParameterSpace) -> list[Any]:
+    """Return names of a table's columns; arrays and results have all parameters of the space."""
+    return list(table.columns) if hasattr(table, "columns") else list(space.names)

@@ -1,0 +1,200 @@
+"""Training on the rows of one table that was read and checked."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from mkbo_plugins.core import FreeKernel
+from mkbo_plugins.core.components.covariance import FixedCovariance
+from mkbo_plugins.core.components.decision import DecisionFunction
+from mkbo_plugins.core.points import WeightedPoints
+from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
+from mkbo_plugins.core.training.evidence import mean_and_spread
+from mkbo_plugins.core.training.subset import space_filling_rows
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance, TrainingRecord
+from mkbo_plugins.errors import FitError, MkboWarning, SampleWarning
+from mkbo_plugins.pretraining.checkpoint import Checkpoint, problem_key
+from mkbo_plugins.pretraining.trainers import Trained, train_gp, train_svm
+from mkbo_plugins.space.parameters import Frame
+from mkbo_plugins.space.space import ParameterSpace, as_array
+from mkbo_plugins.tables.labels import balanced_weights
+from mkbo_plugins.tables.table import Task, TrainingTable
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How tables are trained on; parameters as for `pretrain`, `template` being its kernel."""
+
+    template: FreeKernel
+    ard: bool
+    frame: Frame
+    task: Task
+    trainer: Literal["svm", "gp"]
+    grids: dict[str, Any]
+    log_target: bool
+    max_rows: int
+    n_jobs: int | None
+    progress: bool
+    resume: str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a table, and those of them that are trained on.
+
+    Parameters
+    ----------
+    space
+        The table's parameters.
+    data
+        The table.
+    X
+        Frame coordinates of all its rows, (N, d).
+    used
+        Numbers of those trained on, (n,).
+    """
+
+    space: ParameterSpace
+    data: TrainingTable
+    X: np.ndarray
+    used: np.ndarray
+
+    @classmethod
+    def of(cls, data: TrainingTable, space: ParameterSpace, settings: Settings) -> "Rows":
+        """Return the rows of a table, of too many those that fill the space."""
+        X = np.asarray(space.to_coordinates(data.X, settings.frame))
+        used = np.arange(len(X)) if len(X) <= settings.max_rows else space_filling_rows(X, settings.max_rows)
+        return cls(space, data, X, used)
+
+    @property
+    def trained(self) -> np.ndarray:
+        """Frame coordinates of the rows trained on, (n, d)."""
+        return self.X[self.used]
+
+
+class Fitted(NamedTuple):
+    """A covariance, and what deserves a look."""
+
+    cov: PretrainedCovariance
+    notes: list[MkboWarning | str]
+
+
+def fit_table(rows: Rows, settings: Settings, shared: FreeKernel | None = None) -> Fitted:
+    """Return the covariance pre-trained on rows, with the kernel `shared` if there is one."""
+    sample = rows.data if len(rows.used) == len(rows.X) else rows.data.rows(rows.used)
+    target_mean, target_spread = mean_and_spread(sample.y, sample.sample_weight)
+    if settings.task == "classification":
+        sample = replace(sample, sample_weight=balanced_weights(sample.y, sample.sample_weight))
+    trained = _train(rows, sample, settings, shared)
+    notes: list[MkboWarning | str] = [*trained.notes]
+    if sample.classes is not None:
+        notes = [_label_note(sample.y, sample.classes), *notes]
+    if len(rows.used) < len(rows.X):
+        notes = [_sample_note(trained.decision, rows.X, rows.data, rows.used), *notes]
+    record = TrainingRecord(
+        target=sample.target,
+        rows=len(rows.used),
+        target_mean=target_mean,
+        target_spread=target_spread,
+        task=settings.task,
+        trainer=settings.trainer,
+        C=trained.C,
+        epsilon=trained.epsilon,
+        loo_mse=trained.loo_mse,
+        notes=tuple(map(str, notes)),
+        classes=sample.classes,
+    )
+    fixed = measure(trained.decision, rows.trained)
+    return Fitted(PretrainedCovariance(rows.space, settings.frame, fixed, record, settings.log_target), notes)
+
+
+def _train(rows: Rows, sample: TrainingTable, settings: Settings, shared: FreeKernel | None) -> Trained:
+    X, ranges = rows.trained, rows.space.coordinate_ranges(settings.frame)
+    template, ard = settings.template, settings.ard
+    if settings.trainer == "gp":
+        return train_gp(template, X, sample, ranges, ard=ard, progress=settings.progress)
+    checkpoint = None
+    if settings.resume is not None:
+        checkpoint = Checkpoint(Path(settings.resume), _problem_key(template, ard, X, sample, ranges, settings.grids))
+    return train_svm(
+        template,
+        X,
+        sample,
+        ranges,
+        ard=ard,
+        grids=settings.grids,
+        n_jobs=settings.n_jobs,
+        progress=settings.progress,
+        checkpoint=checkpoint,
+        shared=shared,
+    )
+
+
+def chained(earlier: Sequence[PretrainedCovariance], last: PretrainedCovariance, X: np.ndarray) -> PretrainedCovariance:
+    """Return a covariance whose kernel further tables re-weight too (Theorem 3 applied to its own result).
+
+    Parameters
+    ----------
+    earlier
+        Covariances of these tables, with the free kernel of `last`.
+    last
+        The covariance whose decision function is kept.
+    X
+        Frame coordinates of the rows of its table, (n, d), over which the kernel is measured.
+    """
+    fixed = measure(last.fixed.decision, X, tuple(cov.fixed.decision.table for cov in earlier))
+    return replace(last, fixed=fixed, earlier=tuple(cov.record for cov in earlier))
+
+
+def _problem_key(
+    template: FreeKernel, ard: bool, X: np.ndarray, data: TrainingTable, ranges: np.ndarray, grids: dict[str, Any]
+) -> str:
+    values = [None if given is None else as_array(given, name) for name, given in grids.items()]
+    return problem_key([template, bool(ard), X, data.y, data.groups, data.sample_weight, data.classes, ranges, *values])
+
+
+def _sample_note(decision: DecisionFunction, X: np.ndarray, data: TrainingTable, used: np.ndarray) -> SampleWarning:
+    others = np.setdiff1d(np.arange(len(X)), used)
+    predicted, values = np.asarray(decision(X[others])), data.y[others]
+    if data.classes is None:
+        error = float(np.sqrt(np.mean((predicted - values) ** 2)))
+        quality = f"with a root mean squared error of {error:.4g}, their standard deviation being {values.std():.4g}"
+    else:
+        quality = f"rightly in {np.mean(predicted * values > 0):.0%}"
+    return SampleWarning(
+        f"of {len(X)} rows, {len(used)} that fill the space were trained on; leave-one-out errors are theirs; the "
+        f"other {len(others)} are predicted {quality}; to use more, raise max_rows (--max-rows)",
+        rows=tuple(map(int, data.numbers[used])),
+    )
+
+
+def _label_note(y: np.ndarray, classes: tuple[str, str]) -> str:
+    counts = int(np.sum(y < 0)), int(np.sum(y > 0))
+    return (
+        f"label {classes[1]!r} ({counts[1]} rows) counts as 1 and {classes[0]!r} ({counts[0]} rows) as -1; each row is "
+        "weighed so that both classes weigh the same"
+    )
+
+
+def measure(decision: DecisionFunction, X: np.ndarray, earlier: tuple[WeightedPoints, ...] = ()) -> FixedCovariance:
+    """Measure the scales of g and K^E over the table's rows; `earlier` as for `FixedCovariance`."""
+    g = np.asarray(decision(X))
+    spread = float(g.std())
+    if not np.isfinite(spread) or spread <= 1e-10 * max(1e-300, float(np.abs(g).max())):
+        raise FitError(
+            "the trained decision function is constant over the table: it carries no knowledge to transfer; "
+            "try other C, epsilon or sigma"
+        )
+    kernel = ReweightedKernel(decision.kernel, (*earlier, decision.table))
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean_diagonal = float(np.mean(kernel(X, X)))
+    if not (np.isfinite(mean_diagonal) and mean_diagonal > 0):
+        raise FitError(
+            f"the re-weighted kernel is {mean_diagonal:g} on the mean over the table, beyond double precision; try "
+            "larger sigma or smaller C, or mend rows far outside the bounds"
+        )
+    return FixedCovariance(decision, mean_diagonal, float(g.mean()), spread, earlier)

@@ -1,0 +1,222 @@
+"""Pre-training: from a table of condensed knowledge to a covariance function."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from mkbo_plugins.core import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential
+from mkbo_plugins.covariance.combined import CombinedCovariance
+from mkbo_plugins.errors import FitError
+from mkbo_plugins.pretraining.inputs import check_alike, sources_of
+from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, fit_table
+from mkbo_plugins.space.parameters import Frame
+from mkbo_plugins.space.space import ParameterSpace, check_frame
+from mkbo_plugins.tables.table import Task, read_table
+
+KERNELS: dict[str, FreeKernel] = {
+    "se": SquaredExponential(),
+    "exponential": Exponential(),
+    "polynomial": Polynomial(degree=3),
+    "linear": Linear(),
+}
+
+
+def pretrain(
+    table: Any,
+    target: str | Sequence[str | None] | None = None,
+    space: ParameterSpace | Sequence[ParameterSpace] | None = None,
+    kernel: str | FreeKernel = "se",
+    ard: bool = True,
+    frame: Frame = "centred",
+    task: Task = "regression",
+    trainer: Literal["svm", "gp"] = "svm",
+    *,
+    combine: Literal["sum", "chain"] = "sum",
+    C: float | Sequence[float] | None = None,
+    sigma: float | Sequence[float] | None = None,
+    epsilon: float | Sequence[float] | None = None,
+    groups: Any = None,
+    sample_weight: Any = None,
+    missing: Literal["error", "drop"] = "error",
+    log_target: bool = False,
+    max_rows: int = 500,
+    n_jobs: int | None = None,
+    progress: bool = True,
+    resume: str | os.PathLike[str] | None = None,
+) -> Any:
+    """Pre-train a covariance function on a table of condensed knowledge, or on several.
+
+    Parameters
+    ----------
+    table
+        DataFrame with a column for each parameter and the target, or a pair of arrays (X, y): X (N, number of
+        parameters) in raw units with columns in space order, y (N,); or the result of a scikit-optimize run.
+        A list of these for several tables.
+    target
+        Name of the target column; of several tables, one for all or a list with one for each.
+    space
+        The table's parameters; `ParameterSpace.from_table` makes one from the columns' extremes. Of several tables, a
+        list with one for each, or one for all, of which each DataFrame has the parameters that are among its columns.
+    kernel
+        ``"se"``, ``"exponential"``, ``"polynomial"`` (of degree 3), ``"linear"``, or a free kernel, whose weights
+        (and sigma) are replaced.
+    ard
+        Learn a weight for each coordinate from the table (by the marginal likelihood of a Gaussian process), then a
+        common scale; otherwise all weights are equal, as in the paper.
+    frame
+        ``"centred"`` maps bounds to [-1, 1], ``"unit"`` to [0, 1]. The frame decides what is learned: the
+        re-weighted kernel depends on the origin.
+    task
+        ``"regression"``, or ``"classification"`` for a target of two labels: texts, truth values or numbers. The later
+        one in order (True, the larger number, the later text) is 1, the other -1; both classes are given the same
+        weight, however many rows each has. C and sigma minimise the hinge loss of held-out rows.
+    trainer
+        ``"svm"``: dual coefficients of a support vector machine whose C, epsilon and sigma minimise the exact
+        leave-one-out error, squared in regression; ``"gp"``: dual vector and mean of the Gaussian process (of labels,
+        of the numbers -1 and 1).
+    combine
+        What becomes of several tables. ``"sum"``: each has a covariance of its own, and models sum over them with
+        scales that the optimiser fits; tables may share all, some or none of their parameters. ``"chain"``: one kernel
+        that each table re-weights in turn (Theorem 3 applied to its own result; the order does not matter to it), for
+        tables with the same parameters. Its coordinate weights and sigma are those of the last table, whose decision
+        function is kept too; so the table nearest to the target comes last.
+    C, sigma, epsilon
+        Value or values to try, instead of the default grids: C and epsilon in the target's units (after the
+        logarithm if one is taken; for labels C has no unit, and there is no epsilon), sigma in squared frame
+        coordinates. For kernels without a sigma, the weights are divided by it.
+    groups
+        Column name or labels (N,); rows of one group are left out together, as replicates must be. Of several tables,
+        a column name for all or a list with one entry for each, as for `sample_weight`.
+    sample_weight
+        Column name or positive weights (N,) of the rows.
+    missing
+        What to do with rows that lack a value: ``"error"``, or ``"drop"`` with a warning that lists them.
+    log_target
+        Train on the logarithm of the target.
+    max_rows
+        Most rows to train on. Of a longer table, rows that fill the space (each as far as can be from those before it,
+        in frame coordinates) are the whole table to weights, leave-one-out and support vectors; a warning names them
+        and tells the error on the rows not used. Training time grows with the cube of this number.
+    n_jobs
+        Parallel workers, as joblib understands it.
+    progress
+        Show a progress bar where a person can see it.
+    resume
+        File in which trainer ``"svm"`` keeps coordinate weights and finished grid cells; where an interrupted call
+        left one, the same call goes on from there. It may be deleted afterwards. For a single table only.
+
+    Returns
+    -------
+    PretrainedCovariance or CombinedCovariance
+        The fitted, frozen covariance; a combined one of several tables with ``combine="sum"``.
+
+    Raises
+    ------
+    MkboError
+        A `TableError`, `SpaceError`, `KernelError` or `FitError` that says what is wrong and what to do.
+
+    Warns
+    -----
+    GridEdgeWarning
+        If the best value of a grid is its first or last one.
+    TableWarning
+        If the table is usable, but rows repeat, lie outside the bounds or were left out.
+    SampleWarning
+        If only some rows were trained on; its ``rows`` names them.
+
+    Notes
+    -----
+    Source: Shilton et al., arXiv 1802.05370; coordinate weights and trainer ``"gp"`` are extensions of it.
+    The leave-one-out error is conditional on coordinate weights, which all rows have shaped.
+    """
+    _check_settings(frame, task, trainer, {"ard": ard, "log_target": log_target})
+    _check_counts(max_rows, n_jobs)
+    if task == "classification" and (epsilon is not None or log_target):
+        raise FitError("labels have no tube and no logarithm; leave out epsilon and log_target (--log-target)")
+    grids = {"C": C, "sigma": sigma, "epsilon": epsilon}
+    if trainer == "gp":
+        given = [name for name, value in (grids | {"resume": resume}).items() if value is not None]
+        if given:
+            raise FitError(
+                f"trainer='gp' (--trainer gp) learns its scales from the evidence; leave out {given}, or use "
+                "trainer='svm' (--trainer svm)"
+            )
+    settings = Settings(
+        _template(kernel), ard, frame, task, trainer, grids, bool(log_target), max_rows, n_jobs, progress, resume
+    )
+    sources = sources_of(table, target, space, groups, sample_weight)
+    _check_several(len(sources), combine, trainer, resume)
+    if combine == "chain":
+        check_alike(sources)
+    rows = []
+    for source in sources:
+        with source.named_errors():
+            data = read_table(
+                source.table,
+                source.target,
+                source.space,
+                task=task,
+                log_target=log_target,
+                groups=source.groups,
+                sample_weight=source.sample_weight,
+                missing=missing,
+            )
+            rows.append(Rows.of(data, source.space, settings))
+    fits: list[Fitted] = []
+    for source, one in zip(reversed(sources), reversed(rows), strict=True):
+        with source.named_errors():
+            fits.append(fit_table(one, settings, fits[0].cov.kernel if combine == "chain" and fits else None))
+    fits.reverse()
+    for source, fit in zip(sources, fits, strict=True):
+        for note in fit.notes:
+            if isinstance(note, Warning):
+                warnings.warn(source.named(note), stacklevel=2)
+    covs = [fit.cov for fit in fits]
+    if len(covs) == 1:
+        return covs[0]
+    return chained(covs[:-1], covs[-1], rows[-1].trained) if combine == "chain" else CombinedCovariance(tuple(covs))
+
+
+def _check_several(tables: int, combine: str, trainer: str, resume: Any) -> None:
+    if combine not in ("sum", "chain"):
+        raise FitError(f"combine must be 'sum' or 'chain', got {combine!r}")
+    if tables > 1 and resume is not None:
+        raise FitError("resume keeps the search on one table; train each by itself and join them, CombinedCovariance")
+    if tables > 1 and combine == "chain" and trainer == "gp":
+        raise FitError(
+            "combine='chain' (--combine chain) trains machines with one kernel, which trainer='gp' (--trainer gp) "
+            "cannot; use trainer='svm' (--trainer svm)"
+        )
+
+
+def _check_counts(max_rows: int, n_jobs: int | None) -> None:
+    if isinstance(max_rows, bool) or not isinstance(max_rows, (int, np.integer)) or max_rows < 3:
+        raise FitError(f"max_rows (--max-rows) must be a whole number of at least 3, got {max_rows!r}")
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
+        raise FitError(
+            f"n_jobs (--jobs) must be None or a whole number other than 0, got {n_jobs!r}; -1 uses every core"
+        )
+
+
+def _template(kernel: str | FreeKernel) -> FreeKernel:
+    if isinstance(kernel, FreeKernel):
+        # A sigma is replaced together with the weights, which are learned relative to it.
+        return kernel if kernel.exponent_rate is None else replace(kernel, sigma=1.0)  # type: ignore[call-arg]
+    if not isinstance(kernel, str) or kernel not in KERNELS:
+        raise FitError(f"kernel must be one of {list(KERNELS)} or a free kernel, got {kernel!r}")
+    return KERNELS[kernel]
+
+
+def _check_settings(frame: str, task: str, trainer: str, flags: dict[str, bool]) -> None:
+    check_frame(frame)
+    if task not in ("regression", "classification"):
+        raise FitError(f"task must be 'regression' or 'classification', got {task!r}")
+    if trainer not in ("svm", "gp"):
+        raise FitError(f"trainer must be 'svm' or 'gp', got {trainer!r}")
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise FitError(f"{name} must be True or False, got {value!r}")

@@ -1,0 +1,1 @@
+"""What a covariance learned, in words and shares."""

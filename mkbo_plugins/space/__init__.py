@@ -1,0 +1,1 @@
+"""Parameters and spaces: from raw units to coordinates and back."""

@@ -1,0 +1,426 @@
+"""Named parameters: how their values map to raw numbers and to frame coordinates."""
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.messages.hints import did_you_mean, shown_value
+
+Frame: TypeAlias = Literal["centred", "unit"]
+FRAMES: tuple[Frame, ...] = ("centred", "unit")
+Level: TypeAlias = str | bool | int | float
+
+
+@dataclass(frozen=True)
+class Parameter(ABC):
+    """A named parameter."""
+
+    name: str
+
+    @property
+    @abstractmethod
+    def coordinate_names(self) -> tuple[str, ...]:
+        """Names of the frame coordinates of this parameter."""
+
+    @property
+    def indexed_levels(self) -> tuple[Level, ...]:
+        """Levels that raw numbers are indices of; none where raw numbers are the values themselves."""
+        return ()
+
+    @abstractmethod
+    def to_coordinates(self, column: Array, frame: Frame) -> Array:
+        """Map a raw column (...) to frame coordinates (..., number of coordinates), for arrays and tensors alike."""
+
+    @abstractmethod
+    def to_raw(self, value: Any) -> float:
+        """Return the raw number of one user-facing value.
+
+        Raises
+        ------
+        SpaceError
+            If the value is not one this parameter can take; values beyond the bounds are accepted.
+        """
+
+    @abstractmethod
+    def from_unit(self, u: np.ndarray) -> np.ndarray:
+        """Map numbers in [0, 1) to raw values spread evenly over the parameter, for space-filling designs."""
+
+    @abstractmethod
+    def to_spec(self) -> dict[str, Any]:
+        """Return the mapping that `ParameterSpace.from_dict` reads."""
+
+    def check_raw(self, raw: float) -> float:
+        """Return a raw number if this parameter can take it.
+
+        Raises
+        ------
+        SpaceError
+            If it cannot.
+        """
+        return self.to_raw(self.from_raw(raw))
+
+    def from_raw(self, raw: float) -> Level:
+        """Return the user-facing value of a raw number.
+
+        Raises
+        ------
+        SpaceError
+            If the raw number is to be the index of a level and is not.
+        """
+        return float(raw)
+
+
+class Scaled(Parameter):
+    """A parameter with one coordinate, linear in its raw number or in the logarithm of that."""
+
+    log: bool = False
+
+    @property
+    @abstractmethod
+    def ends(self) -> tuple[float, float]:
+        """The numbers, or their logarithms, at both ends of the coordinate."""
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def to_coordinates(self, column: Array, frame: Frame) -> Array:
+        if self.log:
+            column = array_namespace(column).log(column)
+        low, high = self.ends
+        unit = (column - low) / (high - low)
+        return (2 * unit - 1 if frame == "centred" else unit)[..., None]
+
+
+@dataclass(frozen=True)
+class Numeric(Scaled):
+    """A real or integer parameter between two bounds, on a linear or logarithmic scale.
+
+    Parameters
+    ----------
+    lower, upper
+        Bounds in raw units, ``lower < upper``; above 0 when `log`.
+    log
+        Whether the coordinate is linear in the logarithm.
+    integer
+        Whether only whole numbers are meaningful.
+    """
+
+    lower: float
+    upper: float
+    log: bool = False
+    integer: bool = False
+
+    def __post_init__(self) -> None:
+        for bound in (self.lower, self.upper):
+            if not is_finite_number(bound):
+                raise SpaceError(f"parameter {self.name!r}: bounds must be finite numbers, got {bound!r:.60}")
+            if self.integer and bound != int(bound):
+                raise SpaceError(f"parameter {self.name!r}: bounds of an integer must be whole, got {bound!r}")
+        if not self.lower < self.upper:
+            raise SpaceError(
+                f"parameter {self.name!r}: the lower bound must be below the upper one, got "
+                f"({self.lower!r}, {self.upper!r}); swap them, or leave a constant parameter out of the space"
+            )
+        if self.log and self.lower <= 0:
+            raise SpaceError(
+                f"parameter {self.name!r}: a log scale needs bounds above 0, got ({self.lower!r}, {self.upper!r}); "
+                "raise the lower bound or drop 'log'"
+            )
+        object.__setattr__(self, "lower", float(self.lower))
+        object.__setattr__(self, "upper", float(self.upper))
+        if not math.isfinite(self.upper - self.lower):
+            raise SpaceError(
+                f"parameter {self.name!r}: the bounds ({self.lower!r}, {self.upper!r}) are too far apart for double "
+                "precision; use other units"
+            )
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return (math.log(self.lower), math.log(self.upper)) if self.log else (self.lower, self.upper)
+
+    def to_raw(self, value: Any) -> float:
+        number = _number(value, self.name)
+        if self.log and number <= 0:
+            raise SpaceError(f"parameter {self.name!r} is on a log scale and must be above 0, got {value!r}")
+        if self.integer and number != round(number):
+            raise SpaceError(f"parameter {self.name!r} takes whole numbers, got {value!r}")
+        return number
+
+    def from_unit(self, u: np.ndarray) -> np.ndarray:
+        # Every whole number stands for the interval that is rounded to it.
+        margin = 0.5 if self.integer else 0.0
+        low, high = self.lower - margin, self.upper + margin
+        if self.log:
+            low, high = math.log(low), math.log(high)
+        value = low + u * (high - low)
+        value = np.exp(value) if self.log else value
+        return np.clip(np.floor(value + 0.5) if self.integer else value, self.lower, self.upper)
+
+    def from_raw(self, raw: float) -> Level:
+        return round(raw) if self.integer and math.isfinite(raw) and raw == round(raw) else float(raw)
+
+    def to_spec(self) -> dict[str, Any]:
+        return {"bounds": [self.lower, self.upper], "log": self.log, "integer": self.integer}
+
+
+@dataclass(frozen=True)
+class Ordered(Scaled):
+    """Levels with an order: numbers placed by their value, other levels placed evenly by rank.
+
+    Parameters
+    ----------
+    levels
+        At least two distinct levels, numbers in increasing order.
+    """
+
+    levels: tuple[Level, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(self.levels))
+        _check_levels(self.name, self.levels)
+        if self.numeric and list(self.levels) != sorted(self.levels):
+            raise SpaceError(f"parameter {self.name!r}: numeric levels must increase, got {list(self.levels)}")
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every level is a number."""
+        return all(is_number(level) for level in self.levels)
+
+    @property
+    def indexed_levels(self) -> tuple[Level, ...]:
+        return () if self.numeric else self.levels
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return (float(self.levels[0]), float(self.levels[-1])) if self.numeric else (0.0, len(self.levels) - 1.0)
+
+    def to_raw(self, value: Any) -> float:
+        index = _level_index(value, self.name, self.levels)
+        return float(self.levels[index]) if self.numeric else float(index)
+
+    def from_unit(self, u: np.ndarray) -> np.ndarray:
+        index = np.minimum((u * len(self.levels)).astype(int), len(self.levels) - 1)
+        return np.asarray(self.levels, dtype=float)[index] if self.numeric else index.astype(float)
+
+    def from_raw(self, raw: float) -> Level:
+        if self.numeric:
+            return next((level for level in self.levels if level == raw), float(raw))
+        return _level_at(raw, self.name, self.levels)
+
+    def to_spec(self) -> dict[str, Any]:
+        return {"levels": list(self.levels), "ordered": True}
+
+
+@dataclass(frozen=True)
+class Categorical(Parameter):
+    """Levels without an order, one {0, 1} coordinate each.
+
+    Parameters
+    ----------
+    levels
+        At least two distinct levels.
+    """
+
+    levels: tuple[Level, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(self.levels))
+        _check_levels(self.name, self.levels)
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}={level}" for level in self.levels)
+
+    @property
+    def indexed_levels(self) -> tuple[Level, ...]:
+        return self.levels
+
+    def to_coordinates(self, column: Array, frame: Frame) -> Array:
+        xp = array_namespace(column)
+        index = constant(np.arange(len(self.levels)), column)
+        # Linear between neighbouring indices, so that a relaxed index has a gradient; exact at whole ones.
+        return xp.clip(1 - xp.abs(column[..., None] - index), 0.0, None)
+
+    def to_raw(self, value: Any) -> float:
+        return float(_level_index(value, self.name, self.levels))
+
+    def from_unit(self, u: np.ndarray) -> np.ndarray:
+        return np.minimum(np.floor(u * len(self.levels)), len(self.levels) - 1)
+
+    def from_raw(self, raw: float) -> Level:
+        return _level_at(raw, self.name, self.levels)
+
+    def to_spec(self) -> dict[str, Any]:
+        return {"levels": list(self.levels), "ordered": False}
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a real number, booleans not counted."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.bool_))
+
+
+def is_finite_number(value: Any) -> bool:
+    """Return whether a value is a real number that fits into a finite double, booleans not counted."""
+    try:
+        return is_number(value) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def odd_rows(values: Sequence[Any], faulty: Sequence[int]) -> list[int]:
+    """Return those of the faulty rows that hold no number even when text is read as one, or all if none is such.
+
+    One odd cell makes a table reader hand over the whole column as text; the message should name the cell.
+    """
+    odd = [row for row in faulty if not _reads_as_number(values[row])]
+    return odd or list(faulty)
+
+
+def _reads_as_number(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and math.isfinite(float(value))
+    except ValueError:
+        return False
+
+
+def looks_numeric(values: Sequence[Any]) -> bool:
+    """Return whether most values are numbers or text that stands for one, decimal commas and separators allowed."""
+    return 2 * sum(is_number(value) or _stands_for_number(value) for value in values) > len(values)
+
+
+def _stands_for_number(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    return _reads_as_number(value) or re.sub(r"[\s,;.'<>~%]", "", value).lstrip("+-").isdigit()
+
+
+def plain_value(value: Any) -> Any:
+    """Return a NumPy scalar as the Python value it stands for."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _number(value: Any, name: str) -> float:
+    value = plain_value(value)
+    if is_finite_number(value):
+        return float(value)
+    if _is_missing(value):
+        raise SpaceError(f"parameter {name!r}: value missing; give one, or leave the row out")
+    raise SpaceError(f"parameter {name!r} takes finite numbers, got {shown_value(value)}")
+
+
+def _level_index(value: Any, name: str, levels: Sequence[Level]) -> int:
+    value = plain_value(value)
+    if isinstance(value, (str, bool, int, float)):
+        for index, level in enumerate(levels):
+            if isinstance(level, bool) == isinstance(value, bool) and level == value:
+                return index
+    if _is_missing(value):
+        raise SpaceError(f"parameter {name!r}: value missing; its levels are {list(levels)}")
+    raise SpaceError(
+        f"parameter {name!r}: unknown level {value!r:.60}; its levels are {list(levels)}{did_you_mean(value, levels)}"
+    )
+
+
+def _is_missing(value: Any) -> bool:
+    import pandas as pd
+
+    return value is None or bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+def _level_at(index: float, name: str, levels: Sequence[Level]) -> Level:
+    if not math.isfinite(index) or index != round(index) or not 0 <= index < len(levels):
+        raise SpaceError(
+            f"parameter {name!r}: in a numeric array a level is given by its index, 0 to {len(levels) - 1} for "
+            f"{list(levels)}; got {plain_value(index)!r}"
+        )
+    return levels[round(index)]
+
+
+def _check_levels(name: str, levels: Sequence[Level]) -> None:
+    if len(levels) < 2:
+        raise SpaceError(f"parameter {name!r} needs at least two levels, got {list(levels)}; leave a constant out")
+    for level in levels:
+        if not isinstance(level, (str, bool)) and not is_finite_number(level):
+            raise SpaceError(f"parameter {name!r}: levels must be text, numbers or booleans, got {level!r:.60}")
+    if len({(isinstance(level, bool), level) for level in levels}) < len(levels):
+        raise SpaceError(f"parameter {name!r}: levels must differ, got {list(levels)}")
+
+
+_FLAGS = {"log": "log", "int": "integer"}
+
+
+def parse_parameter(name: Any, entry: Any) -> Parameter:
+    """Return the parameter that a short description stands for, as `ParameterSpace.from_dict` accepts it.
+
+    Raises
+    ------
+    SpaceError
+        If the description has no meaning.
+    """
+    if not isinstance(name, str) or not name:
+        raise SpaceError(f"parameter names must be non-empty text, got {name!r}")
+    if isinstance(entry, Parameter):
+        if entry.name != name:
+            raise SpaceError(f"parameter {name!r} is described by one named {entry.name!r}; give both the same name")
+        return entry
+    if isinstance(entry, Mapping):
+        return _parse_mapping(name, entry)
+    if isinstance(entry, tuple):
+        return _parse_bounds(name, entry)
+    if isinstance(entry, list):
+        if len(entry) == 2 and all(is_number(level) for level in entry):
+            raise SpaceError(
+                f"parameter {name!r}: a list of two numbers could mean bounds or levels; write the tuple "
+                f"({entry[0]}, {entry[1]}) for bounds or {{'levels': {entry}}} for levels"
+            )
+        return _parse_mapping(name, {"levels": entry})
+    raise SpaceError(
+        f"parameter {name!r}: expected (low, high), (low, high, 'log'), (low, high, 'int') or a list of levels, "
+        f"got {entry!r}"
+    )
+
+
+def _parse_bounds(name: str, entry: tuple[Any, ...]) -> Numeric:
+    flags = [_FLAGS.get(flag) if isinstance(flag, str) else None for flag in entry[2:]]
+    if len(entry) < 2 or None in flags or len(set(flags)) < len(flags):
+        raise SpaceError(
+            f"parameter {name!r}: expected (low, high) with 'log' and/or 'int' behind it, got {entry!r}; "
+            "levels are written as a list"
+        )
+    return Numeric(name, plain_value(entry[0]), plain_value(entry[1]), log="log" in flags, integer="integer" in flags)
+
+
+def _key_hint(entry: Mapping[str, Any]) -> str:
+    known = ("bounds", "log", "integer", "levels", "ordered")
+    return next((did_you_mean(key, known) for key in entry if key not in known), "")
+
+
+def _parse_mapping(name: str, entry: Mapping[str, Any]) -> Parameter:
+    kinds = {"bounds": {"bounds", "log", "integer"}, "levels": {"levels", "ordered"}}
+    kind = next((kind for kind, keys in kinds.items() if kind in entry and set(entry) <= keys), None)
+    if kind is None:
+        raise SpaceError(
+            f"parameter {name!r}: expected 'bounds' (with 'log', 'integer') or 'levels' (with 'ordered'), "
+            f"got keys {sorted(map(str, entry))}{_key_hint(entry)}"
+        )
+    for flag in ("log", "integer", "ordered"):
+        if not isinstance(entry.get(flag, False), (bool, np.bool_)):
+            raise SpaceError(f"parameter {name!r}: {flag!r} must be true or false, got {entry[flag]!r}")
+    values = entry[kind]
+    if not isinstance(values, (list, tuple)) or (kind == "bounds" and len(values) != 2):
+        raise SpaceError(f"parameter {name!r}: {kind!r} must be a list, of two numbers for bounds, got {values!r}")
+    if kind == "bounds":
+        low, high = (plain_value(value) for value in values)
+        return Numeric(name, low, high, log=bool(entry.get("log")), integer=bool(entry.get("integer")))
+    levels = tuple(plain_value(level) for level in values)
+    ordered = entry.get("ordered", bool(levels) and all(is_number(level) for level in levels))
+    return Ordered(name, levels) if ordered else Categorical(name, levels)

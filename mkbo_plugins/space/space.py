@@ -1,0 +1,337 @@
+"""Named parameters in raw units, and the frame: the fixed coordinates a pre-trained covariance lives in.
+
+A *raw* array has one column per parameter: the value itself for real, integer and ordered numeric parameters, the
+index of the level for categorical parameters and for ordered levels that are not numbers. *Frame coordinates* have one
+column per numeric or ordered parameter and one {0, 1} column per level of a categorical one.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from scipy.stats import qmc
+
+from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.messages.hints import did_you_mean
+from mkbo_plugins.messages.rows import BY_PLACE, RowNames
+from mkbo_plugins.space.parameters import (
+    FRAMES,
+    Categorical,
+    Frame,
+    Level,
+    Parameter,
+    is_number,
+    looks_numeric,
+    odd_rows,
+    parse_parameter,
+    plain_value,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN_VALUES = 5
+
+
+@dataclass(frozen=True)
+class ParameterSpace:
+    """Named parameters of a table and of the covariance pre-trained on it.
+
+    Parameters
+    ----------
+    parameters
+        The parameters, in column order; names must differ.
+
+    Raises
+    ------
+    SpaceError
+        If there is no parameter, or two share a name.
+    """
+
+    parameters: tuple[Parameter, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", tuple(self.parameters))
+        if not self.parameters:
+            raise SpaceError("a space needs at least one parameter; describe one, such as {'power': (0, 10)}")
+        strange = next((p for p in self.parameters if not isinstance(p, Parameter)), None)
+        if strange is not None:
+            raise SpaceError(f"a space is made of parameters, got {strange!r}; ParameterSpace.from_dict makes them")
+        duplicates = sorted({name for name in self.names if self.names.count(name) > 1})
+        if duplicates:
+            raise SpaceError(f"parameter names must differ, found twice: {duplicates}; rename one of each")
+
+    @classmethod
+    def from_dict(cls, spec: Mapping[str, Any]) -> "ParameterSpace":
+        """Build a space from a mapping of parameter names to short descriptions.
+
+        Parameters
+        ----------
+        spec
+            ``(low, high)`` for a real parameter, with ``"log"`` and/or ``"int"`` appended for a logarithmic scale or
+            whole numbers; a list of levels for a categorical one (ordered, and placed by value, if all are numbers);
+            or a mapping with ``bounds`` (and ``log``, ``integer``) or ``levels`` (and ``ordered``).
+
+        Raises
+        ------
+        SpaceError
+            If a description is not one of these; the message names the parameter.
+
+        Examples
+        --------
+        >>> space = ParameterSpace.from_dict({"lr": (1e-5, 1e-1, "log"), "gas": ["Argon", "Air"]})
+        >>> space.coordinate_names
+        ('lr', 'gas=Argon', 'gas=Air')
+        """
+        if not isinstance(spec, Mapping):
+            raise SpaceError(f"a space is described by a mapping of names, got {type(spec).__name__}")
+        return cls(tuple(parse_parameter(name, entry) for name, entry in spec.items()))
+
+    @classmethod
+    def from_table(cls, table: "pd.DataFrame", target: str) -> "ParameterSpace":
+        """Build a space from the columns of a table other than `target`, with bounds at the extremes found.
+
+        Numbers become real parameters, text and booleans categorical ones with sorted levels.
+
+        Raises
+        ------
+        SpaceError
+            If `target` is no column, or a column is constant, doubled, or holds nothing but missing values.
+        """
+        import pandas as pd
+
+        if not isinstance(table, pd.DataFrame):
+            raise SpaceError(f"table must be a pandas DataFrame, got {type(table).__name__}")
+        present = list(table.columns)
+        if target not in present:
+            raise SpaceError(
+                f"target {target!r} is not a column of the table; it has {present}{did_you_mean(target, present)}"
+            )
+        check_doubled(present, present)
+        spec: dict[str, Any] = {}
+        for name in present:
+            if name == target:
+                continue
+            values = [plain_value(value) for value in table[name].dropna()]
+            if all(is_number(value) for value in values) and not isinstance(table[name].dtype, pd.CategoricalDtype):
+                levels: list[Any] = sorted(set(values))
+                spec[name] = (min(values, default=0), max(values, default=0))
+            else:
+                faulty = next((value for value in values if not isinstance(value, (str, bool, int, float))), None)
+                if faulty is not None:
+                    raise SpaceError(f"column {name!r} must hold numbers, text or booleans, got {faulty!r:.60}")
+                if not all(map(is_number, values)) and looks_numeric(values):
+                    raise SpaceError(_text_among_numbers(table[name]))
+                levels = sorted(set(values), key=str)
+                spec[name] = {"levels": levels, "ordered": False}
+            if len(levels) < 2:
+                raise SpaceError(
+                    f"column {name!r} is constant or empty: describe the space without it, or leave it out with "
+                    "table.drop(columns=...) (--ignore)"
+                )
+        return cls.from_dict(spec)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return a mapping that `from_dict` reads back into an equal space."""
+        return {parameter.name: parameter.to_spec() for parameter in self.parameters}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names, in column order."""
+        return tuple(parameter.name for parameter in self.parameters)
+
+    @cached_property
+    def coordinate_names(self) -> tuple[str, ...]:
+        """Names of the frame coordinates."""
+        return tuple(name for parameter in self.parameters for name in parameter.coordinate_names)
+
+    @cached_property
+    def coordinate_owners(self) -> tuple[str, ...]:
+        """Name of the parameter that each frame coordinate belongs to."""
+        return tuple(parameter.name for parameter in self.parameters for _ in parameter.coordinate_names)
+
+    def coordinate_ranges(self, frame: Frame) -> np.ndarray:
+        """Width of the interval each frame coordinate spans inside the bounds, (d,)."""
+        wide = 2.0 if frame == "centred" else 1.0
+        return np.array(
+            [1.0 if isinstance(p, Categorical) else wide for p in self.parameters for _ in p.coordinate_names]
+        )
+
+    def __getitem__(self, name: str) -> Parameter:
+        """Return the parameter called `name`."""
+        if name not in self.names:
+            raise SpaceError(f"unknown parameter {name!r}; the space has {list(self.names)}")
+        return self.parameters[self.names.index(name)]
+
+    def to_coordinates(self, X: Array, frame: Frame = "centred") -> Array:
+        """Map raw points (..., number of parameters) to frame coordinates (..., d), for arrays and tensors alike."""
+        check_frame(frame)
+        if X.shape[-1] != len(self.parameters):
+            raise SpaceError(
+                f"expected {len(self.parameters)} columns in the order {list(self.names)}, got {X.shape[-1]}"
+            )
+        xp = array_namespace(X)
+        return xp.concat([p.to_coordinates(X[..., j], frame) for j, p in enumerate(self.parameters)], axis=-1)
+
+    def to_raw(self, points: Any, *, row_numbers: Sequence[int] | None = None) -> np.ndarray:
+        """Return user-facing points as a checked raw array.
+
+        Parameters
+        ----------
+        points
+            A DataFrame (columns found by name, others ignored), a mapping or a sequence of mappings of names to
+            values, or an array-like (n, number of parameters) in column order. Numeric arrays are raw already;
+            elsewhere categorical values are levels.
+        row_numbers
+            Numbers by which error messages call the rows; None counts from 0. Tables read from a file have those of
+            its lines.
+
+        Returns
+        -------
+        ndarray
+            Raw values, (n, number of parameters).
+
+        Raises
+        ------
+        SpaceError
+            If a column is missing, or a value is missing, not finite, or not one that its parameter can take. The
+            message names the parameter and the rows.
+        """
+        if isinstance(points, Mapping):
+            points = [points]
+        if hasattr(points, "columns"):
+            columns = _table_columns(points, self.names)
+        elif _is_records(points):
+            columns = {name: [_record_value(record, name, i) for i, record in enumerate(points)] for name in self.names}
+        else:
+            return self._checked_array(points)
+        rows = RowNames.of(points, row_numbers)
+        raw = [_gather(p.to_raw, columns[p.name], rows) for p in self.parameters]
+        return np.column_stack(raw) if raw[0].size else np.empty((0, len(self.names)))
+
+    def _checked_array(self, points: Any) -> np.ndarray:
+        array = as_array(points, "points")
+        if array.ndim != 2 or array.shape[1] != len(self.names):
+            raise SpaceError(
+                f"expected points (n, {len(self.names)}) with columns {list(self.names)}, got shape {array.shape}"
+            )
+        if array.dtype.kind in "fiu":
+            raw = [_gather(p.check_raw, array[:, j]) for j, p in enumerate(self.parameters)]
+        else:
+            raw = [_gather(p.to_raw, array[:, j]) for j, p in enumerate(self.parameters)]
+        return np.column_stack(raw)
+
+    def from_raw(self, X: np.ndarray) -> list[dict[str, Level]]:
+        """Return raw points (n, number of parameters) as user-facing mappings of names to values."""
+        array = as_array(X, "points")
+        if array.ndim != 2 or array.shape[1] != len(self.names) or array.dtype.kind not in "fiu":
+            raise SpaceError(
+                f"expected raw numbers (n, {len(self.names)}) with columns {list(self.names)}, got an array of "
+                f"{array.dtype} of shape {array.shape}"
+            )
+        return [{p.name: p.from_raw(v) for p, v in zip(self.parameters, row, strict=True)} for row in array]
+
+    def sobol(self, n: int, seed: int | None = 0) -> np.ndarray:
+        """Return `n` space-filling raw points, (n, number of parameters), from a scrambled Sobol sequence."""
+        for name, value in {"n": n, "seed": 0 if seed is None else seed}.items():
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+                raise SpaceError(f"{name} must be a whole number of at least 0, got {value!r}")
+        engine = qmc.Sobol(len(self.parameters), seed=seed)
+        unit = engine.random_base2(max(0, math.ceil(math.log2(max(n, 1)))))[:n]
+        return self.from_unit(unit)
+
+    def from_unit(self, unit: np.ndarray) -> np.ndarray:
+        """Map points of the unit cube, (n, number of parameters), to raw ones spread evenly over the space."""
+        return np.column_stack([p.from_unit(unit[:, j]) for j, p in enumerate(self.parameters)])
+
+
+def check_frame(frame: str) -> None:
+    """Raise a `SpaceError` unless `frame` is one of `FRAMES`."""
+    if not isinstance(frame, str) or frame not in FRAMES:
+        raise SpaceError(f"frame must be one of {list(FRAMES)}, got {frame!r}")
+
+
+def as_array(values: Any, name: str) -> np.ndarray:
+    """Return an array of numbers, or of objects where `values` holds anything else, so that nothing turns into text.
+
+    Raises
+    ------
+    SpaceError
+        If rows differ in length, or `values` cannot be read as an array.
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "fiubcO" and (hasattr(values, "dtype") or not _holds_booleans(values)):
+            return array
+        return np.asarray(values, dtype=object)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise SpaceError(f"{name} cannot be read as an array with rows of one length: {error}") from error
+
+
+def _holds_booleans(values: Any) -> bool:
+    return any(isinstance(value, (bool, np.bool_)) for value in np.asarray(values, dtype=object).ravel())
+
+
+def _text_among_numbers(column: "pd.Series[Any]") -> str:
+    """Return what to say of a column of numbers with cells that are none."""
+    present = np.flatnonzero(column.notna())
+    cells = [plain_value(value) for value in column]
+    text = odd_rows(cells, [int(row) for row in present if not is_number(cells[row])])
+    shown = ", ".join(f"{cells[row]!r:.60}" for row in text[:SHOWN_VALUES]) + (
+        ", ..." if len(text) > SHOWN_VALUES else ""
+    )
+    return (
+        f"column {column.name!r} holds text, {shown} in {RowNames.of(column).at(text)}, though most of it seems to be "
+        "numbers; write plain numbers with a decimal point, or describe it in a space"
+    )
+
+
+def _gather(convert: Callable[[Any], float], values: Iterable[Any], rows: RowNames = BY_PLACE) -> np.ndarray:
+    """Convert a column, gathering the faulty rows into one message."""
+    raw, faults, values = [], {}, list(values)
+    for row, value in enumerate(values):
+        try:
+            raw.append(convert(value))
+        except SpaceError as error:
+            faults[row] = error
+    if faults:
+        odd = odd_rows(values, list(faults))
+        raise SpaceError(f"{faults[odd[0]]} ({rows.at(odd)})")
+    return np.asarray(raw, dtype=float)
+
+
+def _is_records(points: Any) -> bool:
+    return isinstance(points, Sequence) and len(points) > 0 and all(isinstance(p, Mapping) for p in points)
+
+
+def _record_value(record: Mapping[str, Any], name: str, row: int) -> Any:
+    if name not in record:
+        raise SpaceError(f"point {row} lacks parameter {name!r}; it has {sorted(map(str, record))}")
+    return record[name]
+
+
+def _table_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
+    present = list(table.columns)
+    check_columns(present, names)
+    return {name: table[name].tolist() for name in names}
+
+
+def check_columns(present: Sequence[Any], names: Sequence[Any]) -> None:
+    """Raise a `SpaceError` unless each of `names` occurs exactly once in `present`."""
+    missing = [name for name in names if name not in present]
+    if missing:
+        close = did_you_mean(missing[0], [name for name in present if name not in names])
+        raise SpaceError(f"columns {missing} are missing; the table has {present}; add or rename columns{close}")
+    check_doubled(present, names)
+
+
+def check_doubled(present: Sequence[Any], names: Iterable[Any]) -> None:
+    """Raise a `SpaceError` if one of `names` occurs more than once in `present`."""
+    doubled = list(dict.fromkeys(name for name in names if present.count(name) > 1))
+    if doubled:
+        raise SpaceError(f"columns {doubled} occur more than once; rename or drop the extra ones")

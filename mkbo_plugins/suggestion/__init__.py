@@ -1,0 +1,1 @@
+"""Which experiment to make next, and why, whatever optimiser models the outcomes."""

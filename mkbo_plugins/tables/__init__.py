@@ -1,0 +1,1 @@
+"""Tables and files of people: read, checked, with every fault named."""

@@ -1,0 +1,353 @@
+"""Checks of a table of condensed knowledge before anything is trained on it."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from mkbo_plugins.errors import SpaceError, TableError, TableWarning
+from mkbo_plugins.messages.hints import did_you_mean, shown_value
+from mkbo_plugins.messages.rows import BY_PLACE, RowNames
+from mkbo_plugins.space.parameters import Numeric, is_finite_number, odd_rows
+from mkbo_plugins.space.space import ParameterSpace, as_array, check_columns, check_doubled
+from mkbo_plugins.tables.labels import check_classes, read_labels
+
+Task: TypeAlias = Literal["regression", "classification"]
+
+FAR_OUTSIDE = 0.01
+"""Share of a parameter's range beyond its bounds from which table values are worth a warning."""
+
+SPREAD_LIMITS = (1e-100, 1e100)
+"""Least and greatest spread of a target: squares of it and of its dual coefficients are safe in double precision."""
+
+LEAST_WEIGHT = 1e-100
+"""Least sample weight relative to the mean one."""
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """A checked table.
+
+    Parameters
+    ----------
+    X
+        Raw values, (N, number of parameters).
+    y
+        Target, (N,), after the logarithm if one was asked for; labels are -1 and 1.
+    target
+        Its name.
+    groups
+        Group of each row as a whole number, (N,), or None.
+    sample_weight
+        Positive weights, (N,), or None.
+    numbers
+        Number of each row in the table given, (N,), counting from 0.
+    classes
+        Names of the classes -1 and 1 where the target is a label, else None.
+    names
+        What the rows of the table given are called.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    target: str
+    groups: np.ndarray | None
+    sample_weight: np.ndarray | None
+    numbers: np.ndarray
+    classes: tuple[str, str] | None = None
+    names: RowNames = BY_PLACE
+
+    def __post_init__(self) -> None:
+        if self.classes is None:
+            _check_spread(self.y, self.target)
+        else:
+            check_classes(self.y, self.classes, self.groups)
+
+    def rows(self, indices: np.ndarray) -> "TrainingTable":
+        """Return some of its rows.
+
+        Raises
+        ------
+        TableError
+            If their target is constant, fewer than three groups are left, or fewer than two rows of a class.
+        """
+        groups, weight = self.groups, self.sample_weight
+        return TrainingTable(
+            self.X[indices],
+            self.y[indices],
+            self.target,
+            None if groups is None else _labels(groups[indices], self.numbers[indices], self.names),
+            None if weight is None else weight[indices] / weight[indices].mean(),
+            self.numbers[indices],
+            self.classes,
+            self.names,
+        )
+
+
+def check_rows(count: int) -> None:
+    """Raise a `TableError` if a table has too few rows to hold one out."""
+    if count < 3:
+        raise TableError(f"a table needs at least 3 rows, got {count}; add rows")
+
+
+def read_table(
+    table: Any,
+    target: str | None,
+    space: ParameterSpace,
+    *,
+    task: Task = "regression",
+    log_target: bool = False,
+    groups: Any = None,
+    sample_weight: Any = None,
+    missing: Literal["error", "drop"] = "error",
+) -> TrainingTable:
+    """Check a table and take from it what training needs; parameters as for `pretrain`.
+
+    Raises
+    ------
+    TableError
+        If the table, its target, groups or weights cannot be used; the message names columns and rows.
+    SpaceError
+        If a parameter's column is missing or holds a value the parameter cannot take.
+    """
+    if missing not in ("error", "drop"):
+        raise TableError(f"missing must be 'error' or 'drop', got {missing!r}")
+    frame, target = _as_frame(table, target, space)
+    check_columns(list(frame.columns), [*space.names, target])
+    names = RowNames.of(frame)
+    group_values = _per_row(groups, "groups", frame)
+    weight_values = _per_row(sample_weight, "sample_weight", frame)
+    keep = _present_rows(frame, [*space.names, target], missing, names)
+    frame = frame.iloc[keep]
+    check_rows(len(frame))
+    X = space.to_raw(frame, row_numbers=keep.tolist())
+    classes = None
+    if task == "classification":
+        y, classes = read_labels(frame[target].tolist(), target)
+    else:
+        or_else = "; labels need task='classification' (--task classification)"
+        y = _numbers(frame[target].tolist(), f"target {target!r}", keep, names, or_else)
+    if log_target:
+        faulty = np.flatnonzero(y <= 0)
+        if faulty.size:
+            raise TableError(
+                f"log_target (--log-target) needs a target above 0, but {target!r} is not in {names.at(keep[faulty])}; "
+                "drop these rows, or leave it out"
+            )
+        y = np.log(y)
+    for j, name in enumerate(space.names):
+        if np.ptp(X[:, j]) == 0:
+            raise TableError(
+                f"column {name!r} is constant in the table: nothing can be learned about it; leave it out of the space"
+            )
+    warn_outside(X, space, names, keep, stacklevel=4)
+    weight = None if weight_values is None else _weights(weight_values[keep], keep, names)
+    labels = None if group_values is None else _labels(group_values[keep], keep, names)
+    if labels is None:
+        _warn_replicates(X)
+    return TrainingTable(X, y, target, labels, weight, keep, classes, names)
+
+
+def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[Any, str]:
+    import pandas as pd
+
+    if target is not None and not isinstance(target, str):
+        raise TableError(f"the target must be named by text, got {target!r}; rename its column")
+    if all(hasattr(table, attribute) for attribute in ("x_iters", "func_vals", "space")):
+        table, target = _from_result(table, target)
+    if isinstance(table, tuple) and len(table) == 2:
+        X, y = table[0], as_array(table[1], "y")
+        X = X if isinstance(X, pd.DataFrame) else as_array(X, "X")
+        if X.ndim != 2 or X.shape[1] != len(space.names):
+            raise TableError(f"X must be (N, {len(space.names)}) with columns {list(space.names)}, got shape {X.shape}")
+        if y.shape != (len(X),):
+            raise TableError(f"y must have one value for each of the {len(X)} rows of X, got shape {y.shape}")
+        target = "target" if target is None else target
+        if target in space.names:
+            raise TableError(f"target {target!r} is also a parameter of the space; give the target another name")
+        if not isinstance(X, pd.DataFrame):
+            X = pd.DataFrame(_level_columns(X, space))
+        return X.assign(**{target: y}), target
+    if not isinstance(table, pd.DataFrame):
+        raise TableError(
+            "table must be a pandas DataFrame, a pair of arrays (X, y) or a scikit-optimize result, got "
+            f"{type(table).__name__}"
+        )
+    if target is None:
+        raise TableError(f"name the target column, one of {list(table.columns)}")
+    present = list(table.columns)
+    if target not in present:
+        raise TableError(
+            f"target {target!r} is not a column of the table; it has {present}{did_you_mean(target, present)}"
+        )
+    if target in space.names:
+        raise TableError(f"target {target!r} is also a parameter of the space; take it out of one of them")
+    return table, target
+
+
+def _from_result(result: Any, target: str | None) -> tuple[Any, str]:
+    """Return the points a scikit-optimize result tried as a table, with the values found."""
+    import pandas as pd
+
+    names = [dimension.name for dimension in result.space.dimensions]
+    nameless = [j for j, name in enumerate(names) if name is None]
+    if nameless:
+        raise TableError(
+            f"dimensions {nameless} of the result (counting from 0) have no name; set dimension.name for each, or pass "
+            "(X, y)"
+        )
+    target = "objective" if target is None else target
+    if target in names:
+        raise TableError(f"target {target!r} is also a dimension of the result; give the target another name")
+    return pd.DataFrame(result.x_iters, columns=names).assign(**{target: result.func_vals}), target
+
+
+def _level_columns(X: np.ndarray, space: ParameterSpace) -> dict[str, list[Any]]:
+    """Return array columns by name, with level indices of numeric arrays replaced by levels; gaps stay gaps."""
+    if X.dtype.kind not in "fiu":
+        return {name: X[:, j].tolist() for j, name in enumerate(space.names)}
+    columns: dict[str, list[Any]] = {}
+    for j, parameter in enumerate(space.parameters):
+        columns[parameter.name] = []
+        for row, value in enumerate(X[:, j].tolist()):
+            try:
+                columns[parameter.name].append(parameter.from_raw(value) if np.isfinite(value) else value)
+            except SpaceError as error:
+                raise SpaceError(f"{error} (row {row}, counting from 0)") from error
+    return columns
+
+
+def _per_row(values: Any, name: str, frame: Any) -> np.ndarray | None:
+    if values is None:
+        return None
+    if isinstance(values, str):
+        if values not in list(frame.columns):
+            close = did_you_mean(values, frame.columns)
+            raise TableError(f"{name}: {values!r} is not a column of the table; it has {list(frame.columns)}{close}")
+        check_doubled(list(frame.columns), [values])
+        values = frame[values]
+    array = as_array(values, name)
+    if array.shape != (len(frame),):
+        raise TableError(f"{name} must have one value for each of the {len(frame)} rows, got shape {array.shape}")
+    return array
+
+
+def _present_rows(frame: Any, columns: Sequence[str], missing: str, names: RowNames) -> np.ndarray:
+    gaps = frame[list(columns)].isna().to_numpy()
+    faulty = np.flatnonzero(gaps.any(axis=1))
+    if faulty.size == 0:
+        return np.arange(len(frame))
+    where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
+    message = f"values are missing in columns {where}, {names.at(faulty)}"
+    if missing == "error":
+        raise TableError(
+            f"{message}; fill them in, name in the space a level that is called NA or None, or leave these rows out "
+            "with missing='drop' (--drop-missing)"
+        )
+    warnings.warn(
+        f"{message}; {'this row is' if faulty.size == 1 else f'these {faulty.size} rows are'} left out",
+        TableWarning,
+        stacklevel=4,
+    )
+    return np.flatnonzero(~gaps.any(axis=1))
+
+
+def _numbers(values: list[Any], what: str, numbers: np.ndarray, names: RowNames, or_else: str = "") -> np.ndarray:
+    faulty = [i for i, value in enumerate(values) if not is_finite_number(value)]
+    if faulty:
+        faulty = odd_rows(values, faulty)
+        raise TableError(
+            f"{what} must hold finite numbers, got {shown_value(values[faulty[0]])} in {names.at(numbers[faulty])}; "
+            f"mend or drop these rows{or_else}"
+        )
+    return np.asarray(values, dtype=float)
+
+
+def _check_spread(y: np.ndarray, target: str) -> None:
+    with np.errstate(over="ignore"):
+        spread = float(np.ptp(y))
+    if spread <= 1e-12 * np.abs(y).max():
+        raise TableError(f"target {target!r} is constant ({y[0]:g}): there is nothing to learn from it; choose another")
+    if not SPREAD_LIMITS[0] <= spread <= SPREAD_LIMITS[1]:
+        raise TableError(f"target {target!r} spreads over {spread:g}, too much or too little; use other units")
+
+
+def _weights(values: np.ndarray, numbers: np.ndarray, names: RowNames) -> np.ndarray:
+    weights = _numbers(values.tolist(), "sample_weight", numbers, names)
+    faulty = np.flatnonzero(weights <= 0)
+    if faulty.size == 0:
+        weights = weights / weights.max()
+        weights = weights / weights.mean()
+        faulty = np.flatnonzero(weights < LEAST_WEIGHT)
+    if faulty.size:
+        raise TableError(
+            f"sample_weight must be above 0, but is not, or next to nothing, in {names.at(numbers[faulty])}; drop "
+            "rows to ignore them"
+        )
+    return weights
+
+
+def _labels(values: np.ndarray, numbers: np.ndarray, names: RowNames) -> np.ndarray:
+    import pandas as pd
+
+    if pd.isna(values).any():
+        raise TableError(
+            f"groups are missing in {names.at(numbers[pd.isna(values)])}; give each row a group, or drop it"
+        )
+    labels = pd.factorize(values)[0]
+    if labels.max() < 2:
+        raise TableError(f"groups must name at least 3 groups to leave one out at a time, got {labels.max() + 1}")
+    return np.asarray(labels)
+
+
+def warn_outside(
+    X: np.ndarray, space: ParameterSpace, names: RowNames, numbers: np.ndarray | None = None, *, stacklevel: int = 3
+) -> None:
+    """Warn of rows that lie outside the bounds of a space by more than `FAR_OUTSIDE`.
+
+    Parameters
+    ----------
+    X
+        Raw values, (n, number of parameters).
+    space
+        The parameters.
+    names
+        Names of the rows of the table that these come from.
+    numbers
+        Their places in it, (n,); None means that they are all its rows.
+    stacklevel
+        As for `warnings.warn`, 2 being the caller of this function.
+
+    Warns
+    -----
+    TableWarning
+        For each parameter with such rows.
+    """
+    for j, parameter in enumerate(space.parameters):
+        if not isinstance(parameter, Numeric):
+            continue
+        unit = parameter.to_coordinates(X[:, j], "unit")[:, 0]
+        outside = np.flatnonzero((unit < -FAR_OUTSIDE) | (unit > 1 + FAR_OUTSIDE))
+        if outside.size:
+            low, high = X[outside, j].min(), X[outside, j].max()
+            found = f"{low:g}" if low == high else f"from {low:g} to {high:g}"
+            warnings.warn(
+                f"column {parameter.name!r} lies outside its bounds ({parameter.lower:g}, {parameter.upper:g}) in "
+                f"{names.at(outside if numbers is None else numbers[outside])}: {found}; check units and bounds",
+                TableWarning,
+                stacklevel=stacklevel,
+            )
+
+
+def _warn_replicates(X: np.ndarray) -> None:
+    repeated = len(X) - len(np.unique(X, axis=0))
+    if repeated:
+        subject = "1 row repeats" if repeated == 1 else f"{repeated} rows repeat"
+        warnings.warn(
+            f"{subject} the inputs of another row; keep replicates together with groups= (--groups), or leave-one-out "
+            "errors are too optimistic",
+            TableWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,163 @@
+"""The trials of a running campaign as a table: measured ones, and pending ones whose outcome is still empty."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mkbo_plugins.errors import TableError
+from mkbo_plugins.messages.hints import shown_value
+from mkbo_plugins.messages.rows import RowNames
+from mkbo_plugins.space.parameters import is_finite_number, odd_rows
+from mkbo_plugins.space.space import ParameterSpace, check_columns
+from mkbo_plugins.tables.table import warn_outside
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+SAME = 1e-12
+"""Relative difference up to which two values are the same: spreadsheets keep 15 digits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """What was tried so far, in raw units.
+
+    Parameters
+    ----------
+    X
+        Points measured, (n, d).
+    y
+        Their outcomes, (n,).
+    pending
+        Points whose outcome is not known yet, (p, d).
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    pending: np.ndarray
+
+    @property
+    def tried(self) -> np.ndarray:
+        """All points, (n + p, d)."""
+        return np.concatenate([self.X, self.pending])
+
+    @classmethod
+    def none(cls, space: ParameterSpace) -> "Trials":
+        """Return a campaign that has not begun."""
+        empty = np.empty((0, len(space.names)))
+        return cls(empty, np.empty(0), empty)
+
+    @classmethod
+    def from_table(cls, table: "pd.DataFrame", target: str, space: ParameterSpace) -> "Trials":
+        """Read trials from a table with a column for each parameter and one for the outcome, empty where pending.
+
+        Raises
+        ------
+        MkboError
+            If a column is missing, a parameter's value is not one it can take, or an outcome is neither empty nor a
+            finite number; the message names the column and rows.
+
+        Warns
+        -----
+        TableWarning
+            If rows lie outside the bounds of the space.
+        """
+        if target in space.names:
+            raise TableError(f"target {target!r} is also a parameter of the space; name the column of outcomes")
+        check_columns(list(table.columns), [*space.names, target])
+        raw = space.to_raw(table)
+        warn_outside(raw, space, RowNames.of(table))
+        pending = table[target].isna().to_numpy()
+        values = table[target].tolist()
+        faulty = [i for i, value in enumerate(values) if not pending[i] and not is_finite_number(value)]
+        if faulty:
+            faulty = odd_rows(values, faulty)
+            raise TableError(
+                f"outcomes in column {target!r} must be numbers, or empty while pending, got "
+                f"{shown_value(values[faulty[0]])} in {RowNames.of(table).at(faulty)}"
+            )
+        y = np.array([float(value) for value, open_ in zip(values, pending, strict=True) if not open_])
+        return cls(raw[~pending], y, raw[pending])
+
+
+def equal_up_to_rounding(points: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Return which points (N, d) are a point (d,), up to the digits that files keep, (N,)."""
+    return np.isclose(points, point, rtol=SAME, atol=0.0).all(axis=1)
+
+
+def differ(points: np.ndarray, tried: np.ndarray) -> np.ndarray:
+    """Return which points (N, d) are not among those tried, (n, d), as booleans (N,)."""
+    alike = (equal_up_to_rounding(points, point) for point in tried)
+    return ~np.any([np.zeros(len(points), dtype=bool), *alike], axis=0)
+
+
+def outcome_column(
+    columns: Sequence[str],
+    parameters: Sequence[str],
+    known: Sequence[str],
+    ignored: Sequence[str] = (),
+    labels: Sequence[str] = (),
+) -> str:
+    """Return the column that holds the outcome: the one called as in the table of knowledge, or the only other one.
+
+    Parameters
+    ----------
+    columns
+        Columns of the table of trials.
+    parameters
+        Those of them that are parameters.
+    known
+        Names of targets in tables of knowledge, of which one that is a column is meant.
+    ignored
+        Columns that are no outcomes.
+    labels
+        Columns that describe candidates; they are outcomes only where they are named.
+
+    Raises
+    ------
+    TableError
+        If there is no such column, or several.
+    """
+    possible = [name for name in columns if name not in parameters and name not in ignored]
+    others = [name for name in possible if name not in labels]
+    others = sorted(set(known).intersection(others)) or others
+    if len(others) > 1:
+        raise TableError(f"the outcome could be any of the columns {others}; name it with --target")
+    if not others:
+        named = f", or name one of them, as in --target {shlex.quote(possible[-1])}" if possible else ""
+        also = f"; {possible} are columns of the candidates too" if possible else ""
+        raise TableError(
+            f"the trials have no column of outcomes, only {list(columns)}{also}; add one, empty while pending{named}"
+        )
+    return others[0]
+
+
+def check_not_mistaken(table: "pd.DataFrame", target: str, others: Sequence[str]) -> None:
+    """Check that the outcomes are not in another column than the one that was found.
+
+    Parameters
+    ----------
+    table
+        The table of trials.
+    target
+        The column of outcomes.
+    others
+        Columns that have no use.
+
+    Raises
+    ------
+    TableError
+        If the column of outcomes is empty, and another one is not.
+    """
+    if table.empty or table[target].notna().any():
+        return
+    filled = [name for name in others if any(map(is_finite_number, table[name]))]
+    if filled:
+        raise TableError(
+            f"the column of outcomes, {target!r}, is empty, but {filled} hold numbers; name the outcomes, as in "
+            f"--target {shlex.quote(filled[0])} (or --target {shlex.quote(target)} if nothing was measured yet)"
+        )
