@@ -28,7 +28,7 @@ from mkbo_plugins.core import (
     TaylorSeries,
     WeightedPoints,
 )
-from mkbo_plugins.core.components.covariance import FixedCovariance
+from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.covariance.base import GRAM_FORMS
 from mkbo_plugins.covariance.pretrained import TrainingRecord
@@ -67,7 +67,7 @@ def build(
         WeightedPoints(np.array(points), np.array(alpha)),
         values.pop("bias"),
     )
-    fixed = FixedCovariance(decision, **values)
+    fixed = PretrainedComponents(decision, **values)
     return PretrainedCovariance(space or plane(), frame, fixed, record, log_target, (record,) * len(fixed.earlier))
 
 

@@ -33,13 +33,13 @@ def test_gradient_is_that_of_its_values(mixture, elementwise):
     rng = np.random.default_rng(0)
     points, steps = rng.uniform(-1, 1, (2, 2, 4, len(mixture.space.coordinate_names)))
 
-    def value(shift):
-        return mixture.fixed.part("base", *(points + shift * steps), elementwise=elementwise)
+    def component(shift):
+        return mixture.fixed.component("base", *(points + shift * steps), elementwise=elementwise)
 
-    upstream = rng.normal(size=value(0).shape)
-    gradients = mixture.fixed.pull_part("base", *points, value(0), upstream, elementwise=elementwise)
+    upstream = rng.normal(size=component(0).value.shape)
+    gradients = component(0).vjp(upstream)
     h = 1e-6
-    expected = np.sum(upstream * (value(h) - value(-h))) / (2 * h)
+    expected = np.sum(upstream * (component(h).value - component(-h).value)) / (2 * h)
     np.testing.assert_allclose(np.sum(np.stack(gradients) * steps), expected, rtol=1e-7)
 
 

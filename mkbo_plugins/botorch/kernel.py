@@ -12,7 +12,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
-from mkbo_plugins.botorch.differentiable import part
+from mkbo_plugins.botorch.differentiable import component
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.core.evaluation.recent import Recent
@@ -180,7 +180,7 @@ class PretrainedKernel(Kernel):
 
     def _evaluate(self, name: str, z1: Tensor, z2: Tensor, *, diag: bool) -> Tensor:
         same = z1 is z2 or (not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2))
-        value = part(self.cov.fixed, name, z1.double(), None if same else z2.double(), elementwise=diag)
+        value = component(self.cov.fixed, name, z1.double(), None if same else z2.double(), elementwise=diag)
         return value.to(z1.dtype)
 
     def spread_inputs(self, n: int) -> Tensor:

@@ -66,3 +66,8 @@ def equal_points(X: Array, Y: Array, *, elementwise: bool) -> Array:
             for left, right in (per_pair(X[..., j], Y[..., j], elementwise=elementwise) for j in range(X.shape[-1]))
         ),
     )
+
+
+def joined(parts: list[Array], axis: int) -> Array:
+    """Return arrays put together along an axis, a single one as it is."""
+    return parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts, axis=axis)

@@ -116,6 +116,10 @@ class FreeKernel(ABC):
         """Return h'(c) elementwise."""
 
     @abstractmethod
+    def second_derivative(self, c: Array) -> Array:
+        """Return h''(c) elementwise."""
+
+    @abstractmethod
     def coefficient(self, degree: int) -> float:
         """Return the series coefficient kappa_degree, or 0 beyond the last one."""
 
@@ -183,22 +187,25 @@ class FreeKernel(ABC):
         c = xp.matmul(self.weighted(X), xp.matrix_transpose(Y))
         return self._evaluate(c, self.log_damping(X)[..., :, None] + self.log_damping(Y)[..., None, :])
 
+    def pull(self, X: Array, Y: Array, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+        """Pull a gradient with respect to ``gram(X, Y)``, (..., n, n'), back to X and Y, or only to X."""
+        xp = array_namespace(X, Y)
+        c = xp.matmul(self.weighted(X), xp.matrix_transpose(Y))
+        if self.exponent_rate is None:
+            slope = upstream * self.derivative(c)
+        else:
+            log_damping = self.log_damping(X)[..., :, None] + self.log_damping(Y)[..., None, :]
+            slope = upstream * xp.exp(self.exponent_rate * c + log_damping)
+        of_x = self._pull(slope, X, Y)
+        return of_x, self._pull(xp.matrix_transpose(slope), Y, X) if second else None
 
-def pull_gram(kernel: FreeKernel, X: Array, Y: Array, upstream: Array) -> tuple[Array, Array]:
-    """Pull a gradient with respect to ``kernel.gram(X, Y)`` back to X (..., n, d) and Y (..., n', d)."""
-    xp = array_namespace(X, Y)
-    c = xp.matmul(kernel.weighted(X), xp.matrix_transpose(Y))
-    log_damping = kernel.log_damping(X)[..., :, None] + kernel.log_damping(Y)[..., None, :]
-    if kernel.exponent_rate is None:
-        slope = upstream * kernel.derivative(c)
-        return xp.matmul(slope, kernel.weighted(Y)), xp.matmul(xp.matrix_transpose(slope), kernel.weighted(X))
-    weighed = upstream * xp.exp(kernel.exponent_rate * c + log_damping)
-    of_x = kernel.exponent_rate * xp.matmul(weighed, Y)
-    of_y = kernel.exponent_rate * xp.matmul(xp.matrix_transpose(weighed), X)
-    twice = 2 * kernel.damping_rate
-    of_x = of_x - twice * xp.sum(weighed, axis=-1)[..., None] * X
-    of_y = of_y - twice * xp.sum(weighed, axis=-2)[..., None] * Y
-    return kernel.weighted(of_x), kernel.weighted(of_y)
+    def _pull(self, slope: Array, X: Array, Y: Array) -> Array:
+        """Pull a gradient with respect to the exponents, or the arguments of the series, (..., n, n'), back to X."""
+        xp = array_namespace(slope)
+        of_x = (self.exponent_rate or 1.0) * xp.matmul(slope, Y)
+        if self.damping_rate:
+            of_x = of_x - 2 * self.damping_rate * xp.sum(slope, axis=-1)[..., None] * X
+        return self.weighted(of_x)
 
 
 def check_points(points: Sequence[Array], dimension: int | None) -> tuple[Array, ...]:
@@ -232,6 +239,9 @@ class Linear(FreeKernel):
 
     def derivative(self, c: Array) -> Array:
         return c * 0 + 1
+
+    def second_derivative(self, c: Array) -> Array:
+        return c * 0
 
     def coefficient(self, degree: int) -> float:
         return float(degree == 1)
@@ -269,6 +279,9 @@ class Polynomial(FreeKernel):
     def derivative(self, c: Array) -> Array:
         return self.degree * (1 + c) ** (self.degree - 1)
 
+    def second_derivative(self, c: Array) -> Array:
+        return self.degree * (self.degree - 1) * (1 + c) ** max(self.degree - 2, 0)
+
     def coefficient(self, degree: int) -> float:
         return float(math.comb(self.degree, degree))
 
@@ -304,10 +317,17 @@ class TaylorSeries(FreeKernel):
         return _horner(self.coefficients, c)
 
     def derivative(self, c: Array) -> Array:
-        return _horner(tuple(q * kappa for q, kappa in enumerate(self.coefficients))[1:], c)
+        return _horner(_derived(self.coefficients), c)
+
+    def second_derivative(self, c: Array) -> Array:
+        return _horner(_derived(_derived(self.coefficients)), c)
 
     def coefficient(self, degree: int) -> float:
         return self.coefficients[degree] if degree < len(self.coefficients) else 0.0
+
+
+def _derived(coefficients: Sequence[float]) -> tuple[float, ...]:
+    return tuple(q * kappa for q, kappa in enumerate(coefficients))[1:]
 
 
 def _horner(coefficients: Sequence[float], c: Array) -> Array:
@@ -335,6 +355,9 @@ class _ExponentialSeries(FreeKernel, ABC):
 
     def derivative(self, c: Array) -> Array:
         return self.series(c) / self.sigma
+
+    def second_derivative(self, c: Array) -> Array:
+        return self.series(c) / self.sigma**2
 
     def coefficient(self, degree: int) -> float:
         return math.exp(self.log_coefficient(degree))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from mkbo_plugins.core.components.several import FixedParts
+from mkbo_plugins.core.components.several import FixedComponents
 from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import Form, get_form
 from mkbo_plugins.core.gp.design import upper_confidence_design
@@ -65,7 +65,7 @@ class Covariance(ABC):
             """How they map to frame coordinates."""
 
         @property
-        def fixed(self) -> FixedParts:
+        def fixed(self) -> FixedComponents:
             """The parts that no optimiser refits."""
 
         @property

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mkbo_plugins.core.components.covariance import FixedCovariance
+from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.forms import get_form
@@ -132,7 +132,7 @@ class PretrainedCovariance(Covariance):
 
     space: ParameterSpace
     frame: Frame
-    fixed: FixedCovariance
+    fixed: PretrainedComponents
     record: TrainingRecord
     log_target: bool = False
     earlier: tuple[TrainingRecord, ...] = ()
@@ -271,7 +271,7 @@ class PretrainedCovariance(Covariance):
 
     def gram_of_coordinates(self, Z: np.ndarray, Z2: np.ndarray | None, form: str, s: float) -> np.ndarray:
         """Return `gram` between frame coordinates (n, d) and (n', d), with nothing checked."""
-        value = self.fixed.part(get_form(form).parts[0], Z, Z2)
+        value = self.fixed.component(get_form(form).parts[0], Z, Z2).value
         if form == "reweighted":
             return value * self.fixed.mean_diagonal
         return squared_exponential_profile(value, s) if form == "two_layer" else value
@@ -292,7 +292,7 @@ class PretrainedCovariance(Covariance):
             Bounds, (n, n').
         """
         Z = self.to_coordinates(X)
-        _, P, Q = self.evaluator.prepare(Z, None if X2 is None else self.to_coordinates(X2))
+        P, Q = self.evaluator.prepare(Z, None if X2 is None else self.to_coordinates(X2))
         of_x, of_y = (np.where(R.vanishing, np.inf, R.error / np.where(R.vanishing, 1.0, R.diagonal)) for R in (P, Q))
         return np.sqrt(np.multiply.outer(of_x, of_y))
 
@@ -339,7 +339,7 @@ class PretrainedCovariance(Covariance):
         return cls(
             space=decode_space(content),
             frame=content.text("frame", FRAMES),  # type: ignore[arg-type]
-            fixed=FixedCovariance(
+            fixed=PretrainedComponents(
                 decision,
                 mean_diagonal=content.number("mean_diagonal"),
                 decision_mean=content.number("decision_mean"),

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from mkbo_plugins.core import FreeKernel
-from mkbo_plugins.core.components.covariance import FixedCovariance
+from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
@@ -180,8 +180,10 @@ def _label_note(y: np.ndarray, classes: tuple[str, str]) -> str:
     )
 
 
-def measure(decision: DecisionFunction, X: np.ndarray, earlier: tuple[WeightedPoints, ...] = ()) -> FixedCovariance:
-    """Measure the scales of g and K^E over the table's rows; `earlier` as for `FixedCovariance`."""
+def measure(
+    decision: DecisionFunction, X: np.ndarray, earlier: tuple[WeightedPoints, ...] = ()
+) -> PretrainedComponents:
+    """Measure the scales of g and K^E over the table's rows; `earlier` as for `PretrainedComponents`."""
     g = np.asarray(decision(X))
     spread = float(g.std())
     if not np.isfinite(spread) or spread <= 1e-10 * max(1e-300, float(np.abs(g).max())):
@@ -197,4 +199,4 @@ def measure(decision: DecisionFunction, X: np.ndarray, earlier: tuple[WeightedPo
             f"the re-weighted kernel is {mean_diagonal:g} on the mean over the table, beyond double precision; try "
             "larger sigma or smaller C, or mend rows far outside the bounds"
         )
-    return FixedCovariance(decision, mean_diagonal, float(g.mean()), spread, earlier)
+    return PretrainedComponents(decision, mean_diagonal, float(g.mean()), spread, earlier)

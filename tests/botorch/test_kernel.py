@@ -4,6 +4,8 @@ import copy
 import io
 import pickle
 import unittest
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 
 from mkbo_plugins.botorch import PretrainedKernel
 from mkbo_plugins.botorch.differentiable import part
-from mkbo_plugins.core.components.covariance import PARTS, FixedCovariance
+from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
 from mkbo_plugins.errors import ArtefactError, KernelError
 from tests.botorch.conftest import PRETRAINED_FORMS, four_coordinates
 from tests.botorch.kernel_property_test_case import KernelPropertyTestCase
@@ -191,12 +193,21 @@ def test_training_inputs_in_a_prediction_cost_no_gradient(form, monkeypatch):
     expected = kernel(*joined(train, test)).to_dense()
     gradient = torch.autograd.grad((weights * expected).sum(), test)[0]
 
-    asked, pull_part = [], FixedCovariance.pull_part
-    monkeypatch.setattr(
-        FixedCovariance,
-        "pull_part",
-        lambda *args, second, **kwargs: asked.append(second) or pull_part(*args, second=second, **kwargs),
-    )
+    asked, evaluate = [], PretrainedComponents.component
+
+    @dataclass
+    class Asked:
+        component: Any
+
+        @property
+        def value(self):
+            return self.component.value
+
+        def vjp(self, upstream, *, second):
+            asked.append(second)
+            return self.component.vjp(upstream, second=second)
+
+    monkeypatch.setattr(PretrainedComponents, "component", lambda *args, **kwargs: Asked(evaluate(*args, **kwargs)))
     kernel(train).to_dense()
     value = kernel(*joined(train, test)).to_dense()
     assert torch.allclose(value, expected, rtol=1e-12)
@@ -211,10 +222,10 @@ def test_copies_of_training_inputs_are_evaluated_once(form, monkeypatch):
     test = torch.stack([make_points(2, seed=k) for k in range(1, 4)])
     expected = kernel(*joined(train, test)).to_dense()
     kernel(train).to_dense()
-    seen, evaluate = [], FixedCovariance.part
+    seen, evaluate = [], PretrainedComponents.component
     monkeypatch.setattr(
-        FixedCovariance,
-        "part",
+        PretrainedComponents,
+        "component",
         lambda self, name, X, Y=None, **kwargs: seen.append(Y.shape) or evaluate(self, name, X, Y, **kwargs),
     )
     assert torch.allclose(kernel(*joined(train, test)).to_dense(), expected, rtol=1e-12)
@@ -245,10 +256,10 @@ def test_inputs_cut_out_of_one_tensor_twice_are_evaluated_as_one(form, monkeypat
     expected = kernel(*leaves).to_dense()
     slopes = torch.autograd.grad((weights * expected).sum(), leaves)
 
-    seen, evaluate = [], FixedCovariance.part
+    seen, evaluate = [], PretrainedComponents.component
     monkeypatch.setattr(
-        FixedCovariance,
-        "part",
+        PretrainedComponents,
+        "component",
         lambda self, name, X, Y=None, **kwargs: seen.append(Y) or evaluate(self, name, X, Y, **kwargs),
     )
     value = kernel(first, second).to_dense()
@@ -324,7 +335,7 @@ def test_arguments_without_meaning_are_refused():
 
 
 @pytest.mark.parametrize("elementwise", [False, True])
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", COMPONENTS)
 def test_gradients_of_parts(name, elementwise):
     fixed = four_coordinates().fixed
     x, y = make_points(3, stock_dims=0), make_points(3, seed=1, stock_dims=0)
@@ -399,13 +410,13 @@ def test_cache_is_not_filled_in_inference_mode():
 
 def test_fixed_parts_are_evaluated_once_for_the_same_inputs(monkeypatch):
     calls = []
-    evaluate = FixedCovariance.part
+    evaluate = PretrainedComponents.component
 
     def counted(self, name, *args, **kwargs):
         calls.append(name)
         return evaluate(self, name, *args, **kwargs)
 
-    monkeypatch.setattr(FixedCovariance, "part", counted)
+    monkeypatch.setattr(PretrainedComponents, "part", counted)
     kernel, x = make_kernel(), make_points()
     for scale in (0.1, 1.0, 10.0):
         kernel.set_scale("feature_scale", scale)

@@ -123,12 +123,13 @@ def excess(values, true, bound):
 
 def check_statement(kernel, S, X):
     """Check that errors of S between points X, of which S holds the first, are at most as stated."""
-    form, P, Q = kernel.evaluator.prepare(X, X[::-1].copy())
+    P, Q = kernel.evaluator.prepare(X, X[::-1].copy())
+    form = P.form
     n = len(S)
     true = true_mantissas(S, P)
     assert excess(P.diagonal[:n], np.diag(true), P.error[:n]) <= 1
     bound = np.sqrt(P.error[:, None] * P.error[None, :])[:n, :n]
-    for found in (form.between(P, P)[:n, :n], form.between(P, Q)[:n, ::-1][:, :n]):
+    for found in (form.between(P, P)[0, :n, :n], form.between(P, Q)[0, :n, ::-1][:, :n]):
         assert excess(found, true, bound + np.spacing(np.abs(found))) <= 1
     largest = 2 * np.maximum(P.error[:n], VANISHING)
     assert not (P.vanishing[:n] & (np.diag(true) > largest)).any()

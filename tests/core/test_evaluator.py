@@ -13,7 +13,7 @@ from mkbo_plugins.core.evaluation import evaluator, prepared
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.evaluation.features import monomial_exponents, monomial_weights
 from mkbo_plugins.core.evaluation.monomials import Monomials
-from mkbo_plugins.core.evaluation.pairsum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
 from mkbo_plugins.core.evaluation.truncation import truncate
 from mkbo_plugins.errors import KernelError
 from tests.core.helpers import (
@@ -67,8 +67,9 @@ def test_features_agree_with_pairs(family, dimension, tables, reach, seed):
     X, Y = reach * rng.uniform(-1, 1, (5, dimension)), reach * rng.uniform(-1, 1, (4, dimension))
     values = []
     for choice in ("features", "pairs"):
-        form, P, Q = certified(kernel, choice=choice).prepare(X, Y)
-        values.append(form.between(P, Q) * np.exp(P.half_log_scale[:, None] + Q.half_log_scale[None, :]))
+        P, Q = certified(kernel, choice=choice).prepare(X, Y)
+        form = P.form
+        values.append(form.between(P, Q)[0] * np.exp(P.half_log_scale[:, None] + Q.half_log_scale[None, :]))
         total = form.pointwise(X[0])
         values.append(total.mantissa * np.exp(total.log_scale))
         scale = np.exp(P.half_log_scale.max() + Q.half_log_scale.max())
@@ -80,13 +81,12 @@ def test_features_agree_with_pairs(family, dimension, tables, reach, seed):
 def test_gradients_of_monomials(family):
     rng = np.random.default_rng(0)
     kernel = make_reweighted(family, 3, rng)
-    form, P, _ = certified(kernel, choice="features").prepare(rng.uniform(-1, 1, (4, 3)))
-    X = P.points.copy()
+    form, X = certified(kernel, choice="features").features(), rng.uniform(-1, 1, (4, 3))
     X[0, 1] = 0.0
     P = form.prepare(X)
     upstream = rng.normal(size=4)
     expected = numeric_gradient(lambda x: float(form.prepare(x).diagonal @ upstream), X)
-    np.testing.assert_allclose(form.pull_diagonal(P, upstream), expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(upstream[:, None] * P.diagonal_gradient, expected, rtol=1e-6, atol=1e-8)
 
 
 def test_monomials_are_products_of_powers_and_closed_under_parents():
@@ -111,28 +111,31 @@ def test_blocks_of_features_do_not_matter(family, block, monkeypatch):
     upstream = np.random.default_rng(4).normal(size=(9, 9))
 
     def everything():
-        form, P, Q = certified(kernel, choice="features").prepare(X, Y)
-        batch = form.prepare(np.stack([X, Y]))
+        P, Q = certified(kernel, choice="features").prepare(X, Y)
+        form = P.form
+        batch = form.prepare(np.concatenate([X, Y]))
         return [
             form.between(P, Q),
             form.between(P, P),
-            form.between(batch, batch),
-            *form.pull_between(P, Q, upstream),
-            form.pull_diagonal(P, upstream[0]),
+            form.between(batch, batch, 2),
+            *form.vjp(P, Q, upstream[None]),
+            *form.vjp(batch, batch, np.stack([upstream, -upstream])),
+            form.entry_gradients(P, Q),
+            P.diagonal_gradient,
             P.error,
-            form.rowwise(P, Q),
+            form.between(P, Q, 9),
         ]
 
     whole = everything()
-    monkeypatch.setattr("mkbo_plugins.core.evaluation.featuresum.MAX_ENTRIES", block)
+    monkeypatch.setattr("mkbo_plugins.core.evaluation.feature_sum.MAX_ENTRIES", block)
     for a, b in zip(whole, everything(), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-14)
 
 
 def names(kernel, n, reach=1.0, **options):
     X = reach * np.random.default_rng(5).uniform(-1, 1, (n, kernel.dimension))
-    form, _, _ = certified(kernel, **options).prepare(X, X[::-1].copy())
-    return form.name
+    P, _ = certified(kernel, **options).prepare(X, X[::-1].copy())
+    return P.form.name
 
 
 def test_the_cheaper_way_is_chosen():
@@ -148,13 +151,14 @@ def test_precision_is_raised_where_terms_cancel():
     z = np.array([[0.4, 0.1], [0.4 + 1e-7, 0.1]])
     kernel = reweight(Exponential(sigma=0.02), z, [1.0, -1.0])
     X = np.array([[9.0, -8.5], [8.7, 9.0]])
-    form, P, _ = certified(kernel).prepare(X)
+    P, _ = certified(kernel).prepare(X)
+    form = P.form
     assert form.name == "mixed pairs"
     best = compose(kernel.base, kernel.tables, 2, ExtendedPairSum)
     R = best.prepare(X)
     np.testing.assert_allclose(form.between(P, P), best.between(R, R), rtol=1e-12)
     plain = certified(kernel, choice="pairs")
-    _, Q, _ = plain.prepare(X)
+    Q, _ = plain.prepare(X)
     assert Q.worst_error() > 1e-10
 
 
@@ -166,8 +170,8 @@ def test_weights_are_refined_where_points_near_the_origin_need_it():
     X = np.vstack([rng.uniform(-1, 1, (60, 2)), [[9e-7, -2e-7]]])
     chosen = certified(kernel)
     assert chosen.features().prepare(X).worst_error() > 1e-10
-    form, P, _ = chosen.prepare(X)
-    assert form is chosen.features(precise=True)
+    P, _ = chosen.prepare(X)
+    assert P.form is chosen.features(precise=True)
     assert P.worst_error() <= 1e-10
 
 
@@ -211,14 +215,14 @@ def test_points_kept_ready_are_never_stale(monkeypatch):
     kernel = reweight(SquaredExponential(sigma=2.0), *make_table(2, np.random.default_rng(12), 60))
     chosen = certified(kernel, choice="features")
     X = np.random.default_rng(13).uniform(-1, 1, (6, 2))
-    first = chosen.prepare(X)[1]
-    assert chosen.prepare(X.copy())[1] is first
+    first = chosen.prepare(X)[0]
+    assert chosen.prepare(X.copy())[0] is first
     X[2, 1] += 0.1
-    changed = chosen.prepare(X)[1]
-    np.testing.assert_array_equal(changed.diagonal, certified(kernel, choice="features").prepare(X)[1].diagonal)
+    changed = chosen.prepare(X)[0]
+    np.testing.assert_array_equal(changed.diagonal, certified(kernel, choice="features").prepare(X)[0].diagonal)
     for seed in range(evaluator.KEPT_POINTS + 3):
         chosen.prepare(np.random.default_rng(seed).uniform(-1, 1, (3, 2)), X)
-        assert chosen.prepare(X)[1] is changed
+        assert chosen.prepare(X)[0] is changed
 
 
 def test_pickles_leave_out_features():
@@ -239,11 +243,11 @@ def test_a_description_says_how():
 
 def test_vanishing_points_do_not_count_as_errors():
     kernel = reweight(Exponential(), [[0.5, 0.2], [-0.5, 0.1]], [1.0, -1.0])
-    form, P, _ = certified(kernel, choice="features").prepare(np.array([[0.0, 0.0], [0.3, 0.1]]))
+    P, _ = certified(kernel, choice="features").prepare(np.array([[0.0, 0.0], [0.3, 0.1]]))
     assert P.vanishing.tolist() == [True, False]
     assert P.worst_error() < 1e-10
     assert prepared.VANISHING < 1e-200
-    assert form.name == "features"
+    assert P.form.name == "features"
 
 
 def test_pairs_of_two_tables_are_not_summed_where_features_are_cheaper(monkeypatch):

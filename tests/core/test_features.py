@@ -24,7 +24,7 @@ from mkbo_plugins.core.evaluation.features import (
     monomial_weights,
     monomials,
 )
-from mkbo_plugins.core.reweighted.gram import evaluate
+from mkbo_plugins.core.reweighted.gram import gram
 from mkbo_plugins.core.reweighted.reweighting import undamped
 from mkbo_plugins.core.reweighted.two_layer import FeatureDistance
 from tests.core.helpers import dimensions, few, kernels, make_kernel, make_reweighted, make_table, seeds, weights_of
@@ -140,7 +140,7 @@ def test_total_variance_is_the_mean_feature_distance(family, seed):
         * monomials(X, exponents).T
         * np.exp(kernel.base.log_damping(X))[:, None]
     )
-    distances = evaluate(FeatureDistance(), undamped(kernel, 2), X)
+    distances = gram(FeatureDistance(), undamped(kernel, 2), X).value
     assert values.var(axis=0).sum() == pytest.approx(distances.mean() / 2, rel=1e-9)
 
 

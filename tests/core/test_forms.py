@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import lognorm
 
 from mkbo_plugins.core import SquaredExponential, WeightedPoints
-from mkbo_plugins.core.components.covariance import PARTS, FixedCovariance
+from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.forms import FORMS, HYPERPARAMETERS, get_form
 from mkbo_plugins.errors import KernelError
@@ -20,8 +20,8 @@ SCALES = {"output_scale": 1.7, "moment_scale": 0.6, "feature_scale": 0.9, "link_
 @pytest.fixture(scope="module")
 def parts():
     decision = DecisionFunction(SquaredExponential(sigma=0.6), WeightedPoints(*make_table(2, RNG)), bias=0.1)
-    fixed = FixedCovariance(decision, mean_diagonal=0.05, decision_mean=0.1, decision_spread=0.5)
-    return {name: fixed.part(name, X) for name in PARTS}
+    fixed = PretrainedComponents(decision, mean_diagonal=0.05, decision_mean=0.1, decision_spread=0.5)
+    return {name: fixed.component(name, X).value for name in COMPONENTS}
 
 
 def combined(name, parts, **changed):
@@ -69,7 +69,7 @@ def test_the_data_can_refuse_the_table(name, parts):
 @pytest.mark.parametrize("name", FORMS)
 def test_forms_name_parts_and_scales_that_exist(name):
     form = get_form(name)
-    assert set(form.parts) <= set(PARTS)
+    assert set(form.parts) <= set(COMPONENTS)
     assert set(form.hyperparameters) <= set(HYPERPARAMETERS)
 
 

@@ -8,12 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mkbo_plugins.core.evaluation.evaluator import KEPT_RESULTS
-from mkbo_plugins.core.evaluation.pairsum import PairSum
-from mkbo_plugins.core.reweighted import blocks, gram
-from mkbo_plugins.core.reweighted.gram import evaluate, pull
-from mkbo_plugins.core.reweighted.normalisation import Normalised
-from mkbo_plugins.core.reweighted.reweighting import Reweighted
-from mkbo_plugins.core.reweighted.two_layer import FeatureDistance
+from mkbo_plugins.core.evaluation.pair_sum import PairSum
+from mkbo_plugins.core.reweighted import gram
+from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Normalised, Reweighted
 from tests.core.helpers import few, kernels, make_reweighted, numeric_gradient, seeds
 
 FORMULAS = {"reweighted": Reweighted(), "normalised": Normalised(), "feature_distance": FeatureDistance()}
@@ -22,6 +19,14 @@ B, N, M, D = 3, 4, 3, 2
 formulas = st.sampled_from(sorted(FORMULAS))
 ways = st.sampled_from(CHOICES)
 own_of_x, own_of_y = (st.sets(st.integers(0, n - 1)) for n in (N, M))
+
+
+def evaluate(formula, evaluator, X, Y=None):
+    return gram.gram(formula, evaluator, X, Y).value
+
+
+def pull(formula, evaluator, X, Y, upstream, **options):
+    return gram.gram(formula, evaluator, X, Y).vjp(upstream, **options)
 
 
 def evaluator_of(family="squared_exponential", choice="pairs", seed=0):
@@ -41,9 +46,9 @@ def one_by_one(formula, evaluator, X, Y):
     return np.stack([evaluate(formula, evaluator, X[b], None if Y is None else Y[b]) for b in range(len(X))])
 
 
-def pulled_one_by_one(formula, evaluator, X, Y, value, upstream):
+def pulled_one_by_one(formula, evaluator, X, Y, upstream):
     """Return the gradients of each batch alone."""
-    pairs = [pull(formula, evaluator, X[b], None if Y is None else Y[b], value[b], upstream[b]) for b in range(len(X))]
+    pairs = [pull(formula, evaluator, X[b], None if Y is None else Y[b], upstream[b]) for b in range(len(X))]
     return tuple(np.stack(part) for part in zip(*pairs, strict=True))
 
 
@@ -53,11 +58,11 @@ def check(formula, evaluator, X, Y, rng):
     scale = np.abs(value).max() + 1e-300
     np.testing.assert_allclose(value, one_by_one(formula, evaluator, X, Y), rtol=1e-12, atol=1e-14 * scale)
     upstream = rng.normal(size=value.shape)
-    found = pull(formula, evaluator, X, Y, value, upstream)
-    expected = pulled_one_by_one(formula, evaluator, X, Y, value, upstream)
+    found = pull(formula, evaluator, X, Y, upstream)
+    expected = pulled_one_by_one(formula, evaluator, X, Y, upstream)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12 * max(np.abs(theirs).max(), scale))
-    only, none = pull(formula, evaluator, X, Y, value, upstream, second=False)
+    only, none = pull(formula, evaluator, X, Y, upstream, second=False)
     np.testing.assert_allclose(only, expected[0], rtol=1e-10, atol=1e-12 * max(np.abs(expected[0]).max(), scale))
     assert none is None
 
@@ -93,7 +98,7 @@ def test_every_copy_has_its_own_gradient(name, choice):
     evaluator, formula = evaluator_of(choice=choice), FORMULAS[name]
     for other in (Y, X + 0.0):
         upstream = rng.normal(size=(B, N, other.shape[1]))
-        found = pull(formula, evaluator, X, other, evaluate(formula, evaluator, X, other), upstream)
+        found = pull(formula, evaluator, X, other, upstream)
         functions = (
             lambda Z, Y=other, U=upstream: (U * evaluate(formula, evaluator, Z, Y)).sum(),
             lambda Z, U=upstream: (U * evaluate(formula, evaluator, X, Z)).sum(),
@@ -110,7 +115,7 @@ def test_the_gradient_of_points_with_themselves_goes_through_both_arguments(name
     rng = np.random.default_rng(6)
     X, upstream = batches(own, N, rng), rng.normal(size=(B, N, N))
     evaluator, formula = evaluator_of(choice=choice), FORMULAS[name]
-    found = pull(formula, evaluator, X, None, evaluate(formula, evaluator, X), upstream)
+    found = pull(formula, evaluator, X, None, upstream)
     expected = numeric_gradient(lambda Z: (upstream * evaluate(formula, evaluator, Z)).sum(), X)
     np.testing.assert_allclose(sum(found), expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 
@@ -124,11 +129,10 @@ def test_points_without_batches_meet_batches(name):
     repeated = np.tile(Y, (B, 1, 1))
     np.testing.assert_allclose(value, one_by_one(formula, evaluator, X, repeated), rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(evaluate(formula, evaluator, Y, X), np.swapaxes(value, 1, 2), rtol=1e-12, atol=1e-14)
-    of_x, of_copies = pulled_one_by_one(formula, evaluator, X, repeated, value, upstream)
-    swapped = np.swapaxes(value, 1, 2), np.swapaxes(upstream, 1, 2)
-    of_y, of_x_too = pull(formula, evaluator, Y, X, *swapped)
+    of_x, of_copies = pulled_one_by_one(formula, evaluator, X, repeated, upstream)
+    of_y, of_x_too = pull(formula, evaluator, Y, X, np.swapaxes(upstream, 1, 2))
     for ours, theirs in (
-        *zip(pull(formula, evaluator, X, Y, value, upstream), (of_x, of_copies.sum(axis=0)), strict=True),
+        *zip(pull(formula, evaluator, X, Y, upstream), (of_x, of_copies.sum(axis=0)), strict=True),
         (of_y, of_copies.sum(axis=0)),
         (of_x_too, of_x),
     ):
@@ -142,7 +146,7 @@ def test_several_batch_axes_broadcast():
     value = evaluate(Reweighted(), evaluator, X, Y)
     assert value.shape == (B, 2, N, M)
     upstream = rng.normal(size=value.shape)
-    of_x, of_y = pull(Reweighted(), evaluator, X, Y, value, upstream)
+    of_x, of_y = pull(Reweighted(), evaluator, X, Y, upstream)
     assert (of_x.shape, of_y.shape) == (X.shape, Y.shape)
     for index in np.ndindex(B, 2):
         alone = evaluate(Reweighted(), evaluator, X[index[0], 0], Y[0, index[1]])
@@ -161,7 +165,7 @@ def test_nothing_gives_nothing(shapes):
     evaluator = evaluator_of()
     value = evaluate(Reweighted(), evaluator, X, Y)
     assert value.size == 0
-    of_x, of_y = pull(Reweighted(), evaluator, X, Y, value, value)
+    of_x, of_y = pull(Reweighted(), evaluator, X, Y, value)
     assert (of_x.shape, of_y.shape) == (X.shape, X.shape if Y is None else Y.shape)
     assert not of_x.any()
     assert not of_y.any()
@@ -195,12 +199,12 @@ def test_what_is_kept_follows_the_points():
         fresh = evaluator_of()
         np.testing.assert_allclose(value, one_by_one(formula, fresh, X, None), rtol=1e-12, atol=1e-14)
         for ours, theirs in zip(
-            pull(formula, evaluator, X, None, value, upstream),
-            pulled_one_by_one(formula, fresh, X, None, value, upstream),
+            pull(formula, evaluator, X, None, upstream),
+            pulled_one_by_one(formula, fresh, X, None, upstream),
             strict=True,
         ):
             np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
-        assert len(evaluator._results._entries) <= KEPT_RESULTS
+        assert len(evaluator._values._entries) <= KEPT_RESULTS
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -210,13 +214,12 @@ def test_blocks_do_not_matter(name, choice, monkeypatch):
     X, Y = batches([0, 2], N, rng), batches([1], M, rng)
     evaluator, formula = evaluator_of(choice=choice), FORMULAS[name]
     monkeypatch.setattr(gram, "KEPT_ENTRIES", 0)
-    for module in (gram, blocks):
-        monkeypatch.setattr(module, "MAX_ENTRIES", 16)
+    monkeypatch.setattr(gram, "MAX_ENTRIES", 16)
     value, upstream = evaluate(formula, evaluator, X, Y), rng.normal(size=(B, N, M))
-    found = value, evaluate(formula, evaluator, X), *pull(formula, evaluator, X, Y, value, upstream)
+    found = value, evaluate(formula, evaluator, X), *pull(formula, evaluator, X, Y, upstream)
     monkeypatch.undo()
     whole = evaluate(formula, evaluator, X, Y), evaluate(formula, evaluator, X)
-    for ours, theirs in zip(found, (*whole, *pull(formula, evaluator, X, Y, value, upstream)), strict=True):
+    for ours, theirs in zip(found, (*whole, *pull(formula, evaluator, X, Y, upstream)), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
 
 
@@ -227,9 +230,9 @@ def test_torch_gives_the_same(name):
     X, Y = batches([0, 2], N, rng), batches([1], M, rng)
     evaluator, formula = evaluator_of(), FORMULAS[name]
     value, upstream = evaluate(formula, evaluator, X, Y), rng.normal(size=(B, N, M))
-    ours = value, *pull(formula, evaluator, X, Y, value, upstream)
+    ours = value, *pull(formula, evaluator, X, Y, upstream)
     tensors = tuple(map(torch.from_numpy, (X, Y)))
     their_value = evaluate(formula, evaluator, *tensors)
-    theirs = their_value, *pull(formula, evaluator, *tensors, their_value, torch.from_numpy(upstream))
+    theirs = their_value, *pull(formula, evaluator, *tensors, torch.from_numpy(upstream))
     for array, tensor in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(array, tensor.numpy(), rtol=1e-11, atol=1e-13)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import Matern
 
 from mkbo_plugins.core import Exponential, Linear, SquaredExponential, TwoLayerKernel, reweight
-from mkbo_plugins.core.reweighted.gram import evaluate
+from mkbo_plugins.core.reweighted.gram import gram
 from mkbo_plugins.core.reweighted.reweighting import undamped
 from mkbo_plugins.core.reweighted.two_layer import FeatureDistance, matern52_profile, squared_exponential_profile
 from mkbo_plugins.errors import KernelError
@@ -17,7 +17,7 @@ from tests.core.helpers import FAMILIES, dimensions, few, kernels, make_reweight
 
 
 def distance(kernel, X, Y=None, *, elementwise=False):
-    return evaluate(FeatureDistance(), undamped(kernel, X.shape[-1]), X, Y, elementwise=elementwise)
+    return gram(FeatureDistance(), undamped(kernel, X.shape[-1]), X, Y, elementwise=elementwise).value
 
 
 @few

@@ -14,7 +14,7 @@ import torch
 
 from mkbo_plugins import PretrainedCovariance
 from mkbo_plugins.core import SquaredExponential, reweight
-from mkbo_plugins.core.evaluation.featuresum import FeatureSum
+from mkbo_plugins.core.evaluation.feature_sum import FeatureSum
 from mkbo_plugins.core.reweighted.gram import evaluate
 from mkbo_plugins.core.reweighted.normalisation import Normalised
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel

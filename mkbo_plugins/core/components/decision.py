@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array, constant
-from mkbo_plugins.core.kernels import FreeKernel, pull_gram
+from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.points import WeightedPoints
 
 
@@ -32,7 +32,8 @@ class DecisionFunction:
         xp = array_namespace(X)
         return xp.matmul(self.kernel.gram(X, constant(self.table.points, X)), constant(self.table.alpha, X)) + self.bias
 
-    def pull(self, X: Array, upstream: Array) -> Array:
-        """Pull a gradient with respect to g at points (..., n, d) back to them."""
+    def gradient(self, X: Array) -> Array:
+        """Return the gradient of g at points (..., n, d), of their shape."""
         support, alpha = constant(self.table.points, X), constant(self.table.alpha, X)
-        return pull_gram(self.kernel, X, support, upstream[..., None] * alpha)[0]
+        upstream = array_namespace(X).broadcast_to(alpha, (*X.shape[:-1], alpha.shape[0]))
+        return self.kernel.pull(X, support, upstream, second=False)[0]

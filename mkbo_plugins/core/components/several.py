@@ -10,7 +10,7 @@ from typing import TypeAlias
 from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
-from mkbo_plugins.core.components.covariance import PARTS, FixedCovariance
+from mkbo_plugins.core.components.components import COMPONENTS, Component, PretrainedComponents
 from mkbo_plugins.core.forms import of_table
 
 
@@ -26,11 +26,11 @@ class SeveralTables:
         For each, which of all coordinates it is a function of, in its order.
     """
 
-    members: tuple[FixedCovariance, ...]
+    members: tuple[PretrainedComponents, ...]
     columns: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, views: Sequence[tuple[FixedCovariance, Array]]) -> "tuple[SeveralTables, Array]":
+    def of(cls, views: Sequence[tuple[PretrainedComponents, Array]]) -> "tuple[SeveralTables, Array]":
         """Join covariances that each see points in coordinates (n, d_i) of their own.
 
         Returns
@@ -52,10 +52,10 @@ class SeveralTables:
 
     @cached_property
     def coarse(self) -> "SeveralTables":
-        """The same with larger errors, as `FixedCovariance.coarse`."""
+        """The same with larger errors, as `PretrainedComponents.coarse`."""
         return replace(self, members=tuple(member.coarse for member in self.members))
 
-    def views(self, X: Array) -> tuple[tuple[FixedCovariance, Array], ...]:
+    def views(self, X: Array) -> tuple[tuple[PretrainedComponents, Array], ...]:
         """Return the covariance of each table with those of the coordinates (..., n, d) that it is a function of."""
         return tuple(
             (member, X[..., list(columns)]) for member, columns in zip(self.members, self.columns, strict=True)
@@ -66,51 +66,46 @@ class SeveralTables:
         pairs = zip(self.views(X), self.views(Y), strict=True)
         return reduce(mul, (member.likeness(x, y) for (member, x), (_, y) in pairs))
 
-    def part(self, name: str, X: Array, Y: Array | None = None, *, elementwise: bool = False) -> Array:
-        """Return a part of one table, named by `of_table`; other arguments as for `FixedCovariance.part`."""
-        plain, member, columns = self._find(name)
-        return member.part(plain, X[..., columns], None if Y is None else Y[..., columns], elementwise=elementwise)
+    def component(self, name: str, X: Array, Y: Array | None = None, *, elementwise: bool = False) -> Component:
+        """Return a component of one table, named by `of_table`; else as `PretrainedComponents.component`."""
+        plain, table = self._names[name]
+        columns = list(self.columns[table])
+        of_y = None if Y is None else Y[..., columns]
+        component = self.members[table].component(plain, X[..., columns], of_y, elementwise=elementwise)
+        return OfColumns(component, columns, X.shape[-1])
 
-    def pull_part(
-        self,
-        name: str,
-        X: Array,
-        Y: Array | None,
-        value: Array,
-        upstream: Array,
-        *,
-        elementwise: bool = False,
-        second: bool = True,
-    ) -> tuple[Array, Array | None]:
-        """Pull a gradient back to both arguments as `FixedCovariance.pull_part` does."""
-        plain, member, columns = self._find(name)
-        of_x, of_y = member.pull_part(
-            plain,
-            X[..., columns],
-            None if Y is None else Y[..., columns],
-            value,
-            upstream,
-            elementwise=elementwise,
-            second=second,
-        )
-        return _spread(of_x, X, columns), None if of_y is None else _spread(of_y, X if Y is None else Y, columns)
-
-    def _find(self, name: str) -> tuple[str, FixedCovariance, list[int]]:
-        tables = len(self.members)
-        for index, (member, columns) in enumerate(zip(self.members, self.columns, strict=True)):
-            for plain in PARTS:
-                if name == of_table(plain, index, tables):
-                    return plain, member, list(columns)
-        raise KeyError(name)
+    @cached_property
+    def _names(self) -> dict[str, tuple[str, int]]:
+        """Plain name and table of each component."""
+        tables = range(self.tables)
+        return {of_table(plain, index, self.tables): (plain, index) for plain in COMPONENTS for index in tables}
 
 
-FixedParts: TypeAlias = FixedCovariance | SeveralTables
+@dataclass(frozen=True, eq=False)
+class OfColumns:
+    """A component that is a function of some of all coordinates."""
+
+    component: Component
+    columns: list[int]
+    dimension: int
+
+    @property
+    def value(self) -> Array:
+        """Its value."""
+        return self.component.value
+
+    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+        """Return what `Component.vjp` does."""
+        of_x, of_y = self.component.vjp(upstream, second=second)
+        return self._spread(of_x), None if of_y is None else self._spread(of_y)
+
+    def _spread(self, gradient: Array) -> Array:
+        """Return a gradient with respect to some columns as one with respect to all."""
+        xp = array_namespace(gradient)
+        result = xp.zeros((*gradient.shape[:-1], self.dimension), dtype=gradient.dtype, device=gradient.device)
+        result[..., self.columns] = gradient
+        return result
+
+
+FixedComponents: TypeAlias = PretrainedComponents | SeveralTables
 """The fixed parts of one table or of several."""
-
-
-def _spread(gradient: Array, like: Array, columns: list[int]) -> Array:
-    """Return a gradient with respect to some columns as one with respect to all."""
-    xp = array_namespace(gradient)
-    result = xp.zeros((*gradient.shape[:-1], like.shape[-1]), dtype=gradient.dtype, device=gradient.device)
-    result[..., columns] = gradient
-    return result

@@ -6,7 +6,7 @@ double-double arithmetic.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -15,11 +15,11 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.evaluation.feature_sum import PRODUCT_COST, FeatureSum
 from mkbo_plugins.core.evaluation.features import Weights, monomial_weights
-from mkbo_plugins.core.evaluation.featuresum import PRODUCT_COST, FeatureSum
-from mkbo_plugins.core.evaluation.mixedpairs import MixedPairSum
+from mkbo_plugins.core.evaluation.mixed_pairs import MixedPairSum
 from mkbo_plugins.core.evaluation.monomials import Monomials
-from mkbo_plugins.core.evaluation.pairsum import CompensatedPairSum, ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
 from mkbo_plugins.core.evaluation.prepared import Prepared, ScaledSum, SumForm
 from mkbo_plugins.core.evaluation.recent import Recent
 from mkbo_plugins.core.evaluation.truncation import truncate
@@ -33,8 +33,8 @@ CHOICES: tuple[Choice, ...] = ("auto", "features", "pairs", "extended")
 RADII = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Half-widths of the boxes, in half-widths of the frame, for which features are looked for."""
 
-COMPENSATED_COST, EXTENDED_COST = 2.2, 80.0
-"""Time of the more precise pair sums, in units of the plain one."""
+EXTENDED_COST = 80.0
+"""Time of the pair sum in double-double arithmetic, in units of the one in double precision."""
 
 FARTHEST = 1e70
 """Coordinates from which on even exponents overflow."""
@@ -86,8 +86,8 @@ class CertifiedEvaluator:
     choice: Choice = "auto"
     tolerance: float = 1e-10
     _sets: dict[tuple[float, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
-    _ready: Recent = field(default_factory=lambda: Recent(KEPT_POINTS), init=False, repr=False)
-    _results: Recent = field(default_factory=lambda: Recent(KEPT_RESULTS), init=False, repr=False)
+    _points: Recent = field(default_factory=lambda: Recent(KEPT_POINTS), init=False, repr=False)
+    _values: Recent = field(default_factory=lambda: Recent(KEPT_RESULTS), init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.choice not in CHOICES:
@@ -102,42 +102,57 @@ class CertifiedEvaluator:
         return {
             **{name: getattr(self, name) for name in ("base", "tables", "dimension", "choice", "tolerance")},
             "_sets": {},
-            "_ready": Recent(KEPT_POINTS),
-            "_results": Recent(KEPT_RESULTS),
+            "_points": Recent(KEPT_POINTS),
+            "_values": Recent(KEPT_RESULTS),
         }
 
-    def prepare(self, X: Array, Y: Array | None = None) -> tuple[SumForm, Prepared, Prepared]:
-        """Return a way to evaluate S between two sets of points, and both sets made ready for it.
+    def prepare(self, X: Array, Y: Array | None = None) -> tuple[Prepared, Prepared]:
+        """Return two sets of points made ready for one and the same way to evaluate S.
 
         Parameters
         ----------
         X, Y
-            Points (..., n, d) and (..., n', d) of equal leading shapes, float64; None means Y is X, and gives the same
-            object twice.
+            Points (n, d) and (m, d), float64; None means Y is X, and gives the same object twice.
         """
-        best: tuple[float, tuple[SumForm, Prepared, Prepared]] | None = None
-        for form in self._candidates(X, X if Y is None else Y):
-            P = self._prepared(form, X)
-            Q = P if Y is None else self._prepared(form, Y)
-            error = max(P.worst_error(), Q.worst_error())
+        n, m = X.shape[0], (X if Y is None else Y).shape[0]
+        P, *others = self.ready((X,) if Y is None else (X, Y), (n, m), n * m)
+        return P, others[0] if others else P
+
+    def ready(self, sets: Sequence[Array], sizes: tuple[int, int], entries: int) -> list[Prepared]:
+        """Return sets of points made ready for the cheapest way to evaluate S that meets the tolerance at all of them.
+
+        Parameters
+        ----------
+        sets
+            Points, (n, d) each, float64.
+        sizes
+            Numbers of the points that meet one another.
+        entries
+            Number of entries that are asked for.
+        """
+        best: tuple[float, list[Prepared]] | None = None
+        for form in self._candidates(sets, sizes, entries):
+            points = [self._points.get(id(form), (Z,), form.prepare) for Z in sets]
+            error = max(P.worst_error() for P in points)
             limit = self.tolerance * (1.0 if isinstance(form, FeatureSum) else PAIR_SHARE)
             if error <= limit or self.choice != "auto":
-                return form, P, Q
+                return points
             if best is None or error < best[0]:
-                best = error, (form, P, Q)
+                best = error, points
         assert best is not None
         return best[1]
 
-    def kept(self, key: Hashable, points: tuple[Array, ...], compute: Callable[..., Any]) -> Any:
-        """Return a result for points, from those kept where they are the same by value."""
-        return self._results.get(key, points, compute)
+    def shared(self, key: Hashable, P: Prepared, Q: Prepared, compute: Callable[[], Array]) -> Array:
+        """Return a result between points that batches share, from those kept where they are the same by value."""
+        points = (P.points,) if P is Q else (P.points, Q.points)
+        return self._values.get((key, id(P.form)), points, lambda *_: compute())
 
     def pointwise(self, U: Array) -> ScaledSum:
         """Return S at points U (..., d), each result (...), for kernels of any number of arguments."""
         xp = array_namespace(U)
         roots = xp.sqrt(xp.abs(U))
-        form, _, _ = self.prepare(roots if U.ndim > 1 else roots[None, :])
-        return form.pointwise(U)
+        P, _ = self.prepare(xp.reshape(roots, (-1, U.shape[-1])))
+        return P.form.pointwise(U)
 
     def features(self, radius: float = 1.0, *, precise: bool = False) -> FeatureSum | None:
         """Return the features of a box around the frame, or None where they would be too many.
@@ -164,16 +179,10 @@ class CertifiedEvaluator:
         return compose(self.base, self.tables, self.dimension, ExtendedPairSum)
 
     @cached_property
-    def compensated(self) -> PairSum:
-        """The pair sum with exponents beyond double precision."""
-        return compose(self.base, self.tables, self.dimension, CompensatedPairSum)
-
-    @cached_property
     def mixed(self) -> PairSum:
         """The pair sum in the least precision that each entry needs."""
-        form = self.pairs
         limit = PAIR_SHARE * self.tolerance
-        return MixedPairSum(form.kernel, form.points, form.sign, form.log_abs, form.log_low, limit=limit)
+        return compose(self.base, self.tables, self.dimension, MixedPairSum, limit=limit)
 
     def describe(self) -> str:
         """Return in words how points inside the frame are evaluated."""
@@ -187,10 +196,10 @@ class CertifiedEvaluator:
         kind = " in double-double arithmetic" if self.choice == "extended" else ""
         return f"{self.pairs.describe()}{kind}, error kept below {self.tolerance:g} where possible"
 
-    def _candidates(self, X: Array, Y: Array) -> Iterator[SumForm]:
+    def _candidates(self, sets: Sequence[Array], sizes: tuple[int, int], entries: int) -> Iterator[SumForm]:
         """Yield the ways to try, the cheapest first, made only when their turn comes."""
-        xp = array_namespace(X)
-        reach = max(float(xp.max(xp.abs(Z))) if math.prod(Z.shape) else 0.0 for Z in (X, Y))
+        xp = array_namespace(*sets)
+        reach = max(float(xp.max(xp.abs(Z))) if math.prod(Z.shape) else 0.0 for Z in sets)
         radius = next((radius for radius in RADII if reach <= radius), None)
         if self.base.exponent_rate is None:
             # Nothing is left out of a finite series, so that its features hold everywhere until they overflow.
@@ -210,12 +219,10 @@ class CertifiedEvaluator:
                 )
             yield features
             return
-        fewer, more = sorted((math.prod(X.shape[:-1]), math.prod(Y.shape[:-1])))
-        entries = math.prod(X.shape[:-1]) * Y.shape[-2]
+        fewer, more = sorted(sizes)
         of_pairs = self.pairs.terms * (entries + 3 * fewer)
-        costs = {"pairs": of_pairs}
+        costs: dict[str, float] = {"pairs": of_pairs}
         if self.base.exponent_rate is not None:
-            costs["compensated"] = COMPENSATED_COST * of_pairs
             costs["mixed"] = EXTENDED_COST * of_pairs
         if features is not None:
             costs["features"] = features.cost(fewer, more, entries)
@@ -289,7 +296,3 @@ class CertifiedEvaluator:
         shares = radius * np.geomspace(1e-3, 1.0, 13)
         powers = np.exp(2 * degrees * np.log(shares)[:, None])
         return bool((powers @ weights.error_of_squares > self.tolerance / 10 * (powers @ weights.value**2)).any())
-
-    def _prepared(self, form: SumForm, X: Array) -> Prepared:
-        """Return points made ready, from those kept where they are the same by value."""
-        return form.prepare(X) if X.ndim != 2 else self._ready.get(id(form), (X,), form.prepare)

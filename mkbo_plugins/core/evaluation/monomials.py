@@ -68,7 +68,7 @@ class Monomials:
             values[start:stop, :] = layer
         return values
 
-    def pull(self, X: Array, values: Array, upstream: Array) -> Array:
+    def vjp(self, X: Array, values: Array, upstream: Array) -> Array:
         """Pull a gradient with respect to the values (M, n) at X back to X, (n, d), which must be `nonzero`."""
         xp = array_namespace(X)
         of_logarithms = xp.matmul(constant(self.float_exponents.T, X), upstream * values)

@@ -1,7 +1,9 @@
 """Points made ready for an evaluator, and what every evaluator of a re-weighted kernel offers."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
@@ -24,25 +26,28 @@ class ScaledSum(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Points (..., n, d) with the undamped diagonal ``S(x * x) = diagonal * exp(2 half_log_scale)``.
+    """Points (n, d) with the undamped diagonal ``S(x * x) = diagonal * exp(2 half_log_scale)``.
 
     Parameters
     ----------
+    form
+        What evaluates S at these points.
     points
-        Points, (..., n, d), float64.
+        Points, (n, d), float64.
     half_log_scale
-        Half the logarithm of the diagonal's scale, (..., n).
+        Half the logarithm of the diagonal's scale, (n,).
     diagonal
-        Mantissas, (..., n).
+        Mantissas, (n,).
     error
-        Bounds on their absolute errors, (..., n), such that ``S(x * y)`` on the scales of both points is in error by
-        at most the root of the product of both bounds.
+        Bounds on their absolute errors, (n,), such that ``S(x * y)`` on the scales of both points is in error by at
+        most the root of the product of both bounds.
     truncation
-        The part of `error` that is not rounding, (..., n).
+        The part of `error` that is not rounding, (n,).
     values
-        Monomials at the points, (M, number of points), where the evaluator has them and they are few.
+        Monomials at the points, (M, n), where the evaluator has them and they are few.
     """
 
+    form: "SumForm"
     points: Array
     half_log_scale: Array
     diagonal: Array
@@ -50,65 +55,75 @@ class Prepared:
     truncation: Array
     values: Any = None
 
-    @property
+    @cached_property
     def vanishing(self) -> Array:
-        """Where the diagonal is zero or not above its rounding error, (..., n)."""
+        """Where the diagonal is zero or not above its rounding error, (n,)."""
         xp = array_namespace(self.diagonal)
-        floor = xp.full_like(self.error, VANISHING)
-        return self.diagonal <= xp.maximum(floor, self.error)
+        return self.diagonal <= xp.clip(self.error, VANISHING, None)
+
+    @cached_property
+    def diagonal_gradient(self) -> Array:
+        """Gradient of each mantissa in its point, the scale held constant, (n, d)."""
+        return self.form.diagonal_gradient(self)
 
     def worst_error(self) -> float:
         """Return the largest error relative to the diagonal; points whose diagonal is zero by rounding do not count."""
         xp = array_namespace(self.diagonal)
-        if self.diagonal.shape[-1] == 0:
+        if self.diagonal.shape[0] == 0:
             return 0.0
-        zero = (self.diagonal <= xp.full_like(self.error, VANISHING)) | (
-            (self.diagonal <= self.error) & (self.truncation <= self.error / 2)
-        )
-        ones = xp.ones_like(self.diagonal)
-        relative = xp.where(zero, 0 * ones, self.error / xp.where(self.diagonal > 0, self.diagonal, VANISHING * ones))
-        return float(xp.max(relative))
-
-    def select(self, *index: Any) -> "Prepared":
-        """Return some of the points by an index that ends before the coordinates, without their monomials."""
-        return Prepared(
-            self.points[(*index, slice(None))],
-            *(part[index] for part in (self.half_log_scale, self.diagonal, self.error, self.truncation)),
-        )
+        zero = (self.diagonal <= VANISHING) | ((self.diagonal <= self.error) & (self.truncation <= self.error / 2))
+        relative = self.error / xp.clip(self.diagonal, VANISHING, None)
+        return float(xp.max(xp.where(zero, xp.zeros_like(relative), relative)))
 
 
-class SumForm(Protocol):
-    """One way to evaluate S(u) of a re-weighted kernel."""
+class SumForm(ABC):
+    """One way to evaluate S(u) of a re-weighted kernel.
 
-    @property
-    def name(self) -> str:
-        """What it is called."""
+    Points come in b batches of equally many, one after the other; each meets the points of the same batch.
+    """
 
+    name: str
+
+    @abstractmethod
     def prepare(self, X: Array) -> Prepared:
-        """Return points (..., n, d) with their diagonal."""
+        """Return points (n, d) with their diagonal."""
 
-    def between(self, P: Prepared, Q: Prepared) -> Array:
-        """Return the mantissas of ``S(x_i * y_j)``, (..., n, n'), on the sum of both half log scales."""
+    @abstractmethod
+    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Array:
+        """Return the mantissas of ``S(x_i * y_j)``, (b, n, m), on the sum of both half log scales."""
 
-    def rowwise(self, P: Prepared, Q: Prepared) -> Array:
-        """Return the mantissas of ``S(x_i * y_i)``, (..., n), on the sum of both half log scales."""
+    @abstractmethod
+    def vjp(self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+        """Pull a gradient (b, n, m) with respect to `between` back to both points, or only the first.
 
-    def pull_between(
-        self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True
-    ) -> tuple[Array, Array | None]:
-        """Pull a gradient with respect to `between` back to both points, the scales held constant.
-
-        None takes the place of the second gradient where it is not wanted.
+        Returns
+        -------
+        tuple of arrays
+            Gradients (b, n, d) and (b, m, d) with the scales held constant; None in place of the second where it is not
+            wanted.
         """
 
+    @abstractmethod
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
-        """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, n', d), without batches."""
+        """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, m, d), without batches."""
 
-    def pull_rowwise(self, P: Prepared, Q: Prepared, upstream: Array) -> tuple[Array, Array]:
-        """Pull a gradient with respect to `rowwise` back to both points."""
+    @abstractmethod
+    def diagonal_gradient(self, P: Prepared) -> Array:
+        """Return the gradient of each diagonal's mantissa in its point, the scale held constant, (n, d)."""
 
-    def pull_diagonal(self, P: Prepared, upstream: Array) -> Array:
-        """Pull a gradient with respect to the diagonal back to the points."""
-
+    @abstractmethod
     def pointwise(self, U: Array) -> ScaledSum:
         """Return S at points U (..., d), each result (...), for kernels of any number of arguments."""
+
+    @abstractmethod
+    def slopes(self, U: Array, log_scale: Array) -> Array:
+        """Return ``exp(-log_scale) * dS/du`` at points U (..., d), of their shape."""
+
+    @abstractmethod
+    def curvatures(self, U: Array, V: Array, log_scale: Array) -> Array:
+        """Return ``exp(-log_scale) * d^2 S/du^2 V`` at points U and for vectors V, each (..., d), of their shape."""
+
+
+def batched(values: Array, b: int) -> Array:
+    """Return values (b n, ...) as (b, n, ...)."""
+    return array_namespace(values).reshape(values, (b, values.shape[0] // b, *values.shape[1:]))

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from mkbo_plugins.core.components.several import FixedParts
+from mkbo_plugins.core.components.components import Component
+from mkbo_plugins.core.components.several import FixedComponents
 from mkbo_plugins.core.forms import Form, Hyperparameter, get_form
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
 
@@ -51,18 +52,23 @@ class Pairs:
 
     Parameters
     ----------
-    parts
-        Fixed parts by name, (n, n'), or (n,) row by row.
+    components
+        Fixed components by name, (n, n'), or (n,) row by row.
     left, right
         Inputs of the stock covariance at both points.
     elementwise
         Whether points are paired row by row.
     """
 
-    parts: Mapping[str, np.ndarray]
+    components: Mapping[str, Component]
     left: np.ndarray
     right: np.ndarray
     elementwise: bool
+
+    @cached_property
+    def parts(self) -> Mapping[str, np.ndarray]:
+        """Values of the components."""
+        return {name: component.value for name, component in self.components.items()}
 
     @cached_property
     def squared_differences(self) -> np.ndarray:
@@ -93,7 +99,7 @@ class FormModel:
         Number k of stock inputs.
     """
 
-    fixed: FixedParts
+    fixed: FixedComponents
     form_name: str
     stock_dims: int
 
@@ -111,8 +117,10 @@ class FormModel:
     def pairs(self, x: Points, y: Points | None = None, *, elementwise: bool = False) -> Pairs:
         """Evaluate what does not depend on hyperparameters; None means that `y` is `x`."""
         second = None if y is None else y.frame
-        parts = {name: self.fixed.part(name, x.frame, second, elementwise=elementwise) for name in self.form.parts}
-        return Pairs(parts, x.stock, (x if y is None else y).stock, elementwise)
+        components = {
+            name: self.fixed.component(name, x.frame, second, elementwise=elementwise) for name in self.form.parts
+        }
+        return Pairs(components, x.stock, (x if y is None else y).stock, elementwise)
 
     def value(self, pairs: Pairs, theta: np.ndarray) -> np.ndarray:
         """Return the covariance, (n, n'), or (n,) row by row."""
@@ -160,15 +168,7 @@ class FormModel:
         of_frame, of_stock = np.zeros_like(x.frame), np.zeros_like(x.stock)
         for name, part in pairs.parts.items():
             slope = self.form.covariance({**pairs.parts, name: part + 1j * STEP}, stock, scales).imag / STEP
-            of_x, of_y = self.fixed.pull_part(
-                name,
-                x.frame,
-                None if y is None else y.frame,
-                part,
-                upstream * slope,
-                elementwise=pairs.elementwise,
-                second=y is None,
-            )
+            of_x, of_y = pairs.components[name].vjp(upstream * slope, second=y is None)
             of_frame = of_frame + of_x + (of_y if y is None else 0.0)
         if stock is None or y is None:  # a stock covariance is constant along its diagonal
             return of_frame, of_stock

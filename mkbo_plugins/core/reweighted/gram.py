@@ -1,45 +1,111 @@
-"""Gram matrices of formulas in a re-weighted kernel, and the way of gradients back through them.
+"""Gram matrices of formulas in a re-weighted kernel: their values, and the way of gradients back through them.
 
 Points that are the same in every batch are evaluated once, with each other and with those of each batch alone.
 """
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from mkbo_plugins.core.arrays import Array, runs
+from mkbo_plugins.core.arrays import Array, equal_points, joined, runs
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
-from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES
-from mkbo_plugins.core.reweighted.batches import Batches
-from mkbo_plugins.core.reweighted.blocks import (
-    entry_gradients,
-    matrix,
-    pull_matrix,
-    pull_rowwise,
-    pull_stacked,
-    rowwise,
-    stacked,
-)
-from mkbo_plugins.core.reweighted.formula import Formula
+from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, batched
+from mkbo_plugins.core.reweighted.formulas import Formula, Side
+from mkbo_plugins.core.reweighted.shared_rows import SharedRows
 
 KEPT_ENTRIES = 1 << 20
 """Largest array of what belongs to points of all batches that is kept for the next batches, 8 MiB."""
 
-T = TypeVar("T")
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """A formula between two sets of points, made by `gram`.
+
+    Parameters
+    ----------
+    value
+        The matrices, (..., n, m), or, of points paired row by row, (..., n).
+    shapes
+        Shapes of both sets of points, (..., n, d) and (..., m, d).
+    leading
+        Leading shape of the value: of batches, or of points paired row by row.
+    size
+        Number b of batches, n and m; points paired row by row are batches of one.
+    elementwise
+        Whether points are paired row by row.
+    symmetric
+        Whether the second set is the first.
+    blocks
+        What the value is made of: runs of batches, or, where there is one, of its rows; none where it is constant.
+    """
+
+    value: Array
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    leading: tuple[int, ...]
+    size: tuple[int, int, int]
+    elementwise: bool
+    symmetric: bool
+    blocks: "tuple[_Block, ...]" = ()
+
+    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+        """Pull a gradient with respect to the value back to both points.
+
+        Parameters
+        ----------
+        upstream
+            Gradient with respect to the value, of its shape.
+        second
+            Whether the gradient with respect to the second argument is wanted.
+
+        Returns
+        -------
+        tuple of arrays
+            Gradients with respect to the first and the second argument, of their shapes; None in place of the second
+            where it is not wanted. Where the second argument is the first, each is half of the gradient with respect to
+            it.
+        """
+        xp = array_namespace(upstream)
+        if not self.blocks:
+            zeros = [xp.zeros(shape, dtype=upstream.dtype, device=upstream.device) for shape in self.shapes]
+            return zeros[0], zeros[1] if second else None
+        slope = xp.reshape(xp.astype(upstream, xp.float64), self.size)
+        if self.symmetric:
+            slope = (slope + xp.matrix_transpose(slope)) / 2
+        axis = int(self.size[0] == 1)
+        step = self.blocks[0].value.shape[axis]
+        slopes = (slope[(slice(None),) * axis + (part,)] for part in runs(self.size[axis], step))
+        both = second and not self.symmetric
+        pulled = [block.vjp(part, second=both) for block, part in zip(self.blocks, slopes, strict=True)]
+        firsts, seconds = (list(gradients) for gradients in zip(*pulled, strict=True))
+        of_x = self._summed(joined(firsts, axis), 0, upstream.dtype)
+        if not both:
+            return of_x, of_x if second else None
+        return of_x, self._summed(sum(seconds) if axis else joined(seconds, 0), 1, upstream.dtype)
+
+    def _summed(self, gradient: Array, argument: int, dtype: Any) -> Array:
+        """Sum a gradient (b, n, d) over the copies that broadcasting made of an argument."""
+        xp = array_namespace(gradient)
+        shape = self.shapes[argument]
+        whole = (*self.leading, *shape[-1 if self.elementwise else -2 :])
+        padded = (*(1 for _ in range(len(whole) - len(shape))), *shape)
+        copied = tuple(axis for axis, sizes in enumerate(zip(whole, padded, strict=True)) if sizes[0] != sizes[1])
+        gradient = xp.reshape(gradient, whole)
+        return xp.astype(xp.reshape(xp.sum(gradient, axis=copied) if copied else gradient, shape), dtype)
 
 
-def evaluate(
+def gram(
     formula: Formula,
     evaluator: CertifiedEvaluator,
     X: Array,
     Y: Array | None = None,
     *,
     elementwise: bool = False,
-) -> Array:
-    """Return a formula between points (..., n, d) and (..., n', d), (..., n, n'), or row by row, (..., n).
+) -> Gram:
+    """Evaluate a formula between points (..., n, d) and (..., m, d), all with all, or (..., n, d) row by row.
 
     Parameters
     ----------
@@ -48,235 +114,200 @@ def evaluate(
     evaluator
         Evaluator of the undamped kernel, and the free kernel that damps each argument.
     X, Y
-        Points; None means Y is X.
+        Points whose leading shapes broadcast; None means Y is X.
     elementwise
         Pair X with Y row by row instead of all with all.
     """
     xp = array_namespace(X)
-    left, right, shape = _paired(X, Y) if elementwise else _batched(X, Y)
-    if 0 in shape:
-        return xp.zeros(shape, dtype=X.dtype, device=left.device)
+    shapes = (tuple(X.shape), tuple(X.shape if Y is None else Y.shape))
+    left = xp.astype(X, xp.float64)
+    right = None if Y is None else xp.astype(Y, xp.float64)
     if elementwise:
-        found = rowwise(formula, evaluator, left, right)
-    else:
-        found = _gram(formula, evaluator, left, right, math.prod(shape[:-2]))
-    return xp.astype(xp.reshape(found, shape), X.dtype)
+        left, right = left[..., None, :], None if right is None else right[..., None, :]
+    leading = np.broadcast_shapes(left.shape[:-2], () if right is None else right.shape[:-2])
+    b, n, m = math.prod(leading), left.shape[-2], (left if right is None else right).shape[-2]
+    shape = leading if elementwise else (*leading, n, m)
+    made = (shapes, leading, (b, n, m), elementwise, Y is None)
+    if 0 in (b, n, m):
+        return Gram(xp.zeros(shape, dtype=X.dtype, device=left.device), *made)
+    left, right = _in_batches(left, leading), None if right is None else _in_batches(right, leading)
+    if n == m == 1 and formula.of_equal_points is not None and (right is None or bool(xp.all(left == right))):
+        return Gram(xp.full(shape, formula.of_equal_points, dtype=X.dtype, device=left.device), *made)
+    axis = int(b == 1)
+    parts = runs(n, MAX_ENTRIES // 4 // m) if axis else runs(b, MAX_ENTRIES // 4 // (n * m * X.shape[-1]))
+    others = left if right is None and axis and n * m > MAX_ENTRIES // 4 else right
+    blocks = [
+        _Block(formula, evaluator, left[part, :], others)
+        if axis
+        else _Block(formula, evaluator, *(Z if Z is None or Z.ndim == 2 else Z[part, ...] for Z in (left, right)))
+        for part in parts
+    ]
+    value = joined([block.value for block in blocks], axis)
+    if others is not right:
+        value = (value + xp.matrix_transpose(value)) / 2
+    return Gram(xp.astype(xp.reshape(value, shape), X.dtype), *made, tuple(blocks))
 
 
-def pull(
-    formula: Formula,
-    evaluator: CertifiedEvaluator,
-    X: Array,
-    Y: Array | None,
-    value: Array,
-    upstream: Array,
-    *,
-    elementwise: bool = False,
-    second: bool = True,
-) -> tuple[Array, Array | None]:
-    """Pull a gradient with respect to what `evaluate` returned back to both points.
-
-    Parameters
-    ----------
-    formula, evaluator, X, Y, elementwise
-        As for `evaluate`.
-    value
-        What it returned.
-    upstream
-        Gradient with respect to it, of its shape.
-    second
-        Whether the gradient with respect to the second argument is wanted.
-
-    Returns
-    -------
-    tuple of arrays
-        Gradients with respect to the first and the second argument, of the shapes of X and Y (or X); None in place of
-        the second where it is not wanted. Where Y is None, each is half of the gradient with respect to X.
-    """
-    xp = array_namespace(X)
-    left, right, shape = _paired(X, Y) if elementwise else _batched(X, Y)
-    if 0 in shape:
-        return xp.zeros_like(X), xp.zeros_like(X if Y is None else Y) if second else None
-    value, upstream = (xp.astype(array, xp.float64) for array in (value, upstream))
-    if elementwise:
-        value, upstream = (xp.reshape(array, (-1,)) for array in (value, upstream))
-        of_x, of_y = pull_rowwise(formula, evaluator, left, right, value, upstream)
-    else:
-        value, upstream = (xp.reshape(array, (-1, *shape[-2:])) for array in (value, upstream))
-        if Y is None:
-            upstream = (upstream + xp.matrix_transpose(upstream)) / 2
-        of_x, of_y = _pull_gram(formula, evaluator, left, right, value, upstream, second=second)
-        of_y = of_x if Y is None else of_y
-    leading = shape if elementwise else shape[:-2]
-    of_x = xp.astype(_summed_to(of_x, X.shape, leading), X.dtype)
-    return of_x, xp.astype(_summed_to(of_y, (X if Y is None else Y).shape, leading), X.dtype) if second else None
+def _in_batches(Z: Array, leading: tuple[int, ...]) -> Array:
+    """Return points (..., n, d) as (b, n, d), or as (n, d) where all batches share them or there is one batch."""
+    xp = array_namespace(Z)
+    size = Z.shape[-2:]
+    if Z.ndim == 2 or math.prod(leading) == 1:
+        return xp.reshape(Z, size)
+    return xp.reshape(xp.broadcast_to(Z, (*leading, *size)), (-1, *size))
 
 
-def _paired(X: Array, Y: Array | None) -> tuple[Array, Array | None, tuple[int, ...]]:
-    """Bring points that are paired row by row to float64 and (n, d); return them with the shape of the result."""
-    xp = array_namespace(X)
-    X, Y = (X, None) if Y is None else xp.broadcast_arrays(X, Y)
-    left, right = (None if Z is None else xp.reshape(xp.astype(Z, xp.float64), (-1, Z.shape[-1])) for Z in (X, Y))
-    return left, right, X.shape[:-1]
+class _Block:
+    """A formula between points of each of b batches, (b, n, m); points (n, d) are in all of them."""
 
+    def __init__(self, formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array | None) -> None:
+        self.formula, self.evaluator, self.symmetric = formula, evaluator, Y is None
+        self.b = max(1 if Z.ndim == 2 else Z.shape[0] for Z in (X, Y) if Z is not None)
+        self.rows = (SharedRows.of(X),) if Y is None else (SharedRows.of(X), SharedRows.of(Y))
+        sets = [Z for rows in self.rows for Z in (rows.own, rows.shared) if Z.shape[0]]
+        sizes = [rows.own.shape[0] + rows.shared.shape[0] for rows in self.rows]
+        ready = iter(evaluator.ready(sets, (sizes[0], sizes[-1]), sizes[0] * sizes[-1] // self.b))
+        prepared = [[next(ready) if Z.shape[0] else None for Z in (rows.own, rows.shared)] for rows in self.rows]
+        self.points = (prepared[0], prepared[-1])
+        self.sides = tuple(self._side(rows, points) for rows, points in zip(self.rows, prepared, strict=True))
+        self._value = self._with_equal_points(formula.value(self._between(), *self._per_pair()))
+        self.value = self.rows[-1].restore(self.rows[0].restore(self._value, axis=1), axis=2)
 
-def _batched(X: Array, Y: Array | None) -> tuple[Array, Array | None, tuple[int, ...]]:
-    """Bring points to float64, with one batch axis where they had any; return them with the shape of the result."""
-    xp = array_namespace(X)
-    batch = np.broadcast_shapes(*(Z.shape[:-2] for Z in (X, Y) if Z is not None))
+    def vjp(self, upstream: Array, *, second: bool) -> tuple[Array, Array | None]:
+        """Pull a gradient (b, n, m) back to both points, or, also where they are the same ones, only to the first."""
+        x, y = self.rows[0], self.rows[-1]
+        slope = y.sort(x.sort(upstream, axis=1), axis=2)
+        slopes = self.formula.derivatives(slope, self._value, *self._per_pair())
+        of_x, of_y = self._vjp_between(slopes.between, second=second)
+        gradients = []
+        for argument, of_points in enumerate((of_x, of_y) if second else (of_x,)):
+            parts = [of_points]
+            for pairs, gradient in ((slopes.diagonals, self._of_diagonal), (slopes.log_dampings, self._of_damping)):
+                if pairs is not None:
+                    summed = array_namespace(upstream).sum(pairs[argument], axis=2 - argument)
+                    parts.append(summed[..., None] * gradient(argument))
+            gradients.append(self.rows[-argument].restore(sum(parts), axis=1))
+        return gradients[0], gradients[1] if second else None
 
-    def brought(Z: Array) -> Array:
-        Z = xp.astype(Z, xp.float64)
-        size = Z.shape[-2:]
-        return Z if Z.ndim == 2 else xp.reshape(xp.broadcast_to(Z, (*batch, *size)), (math.prod(batch), *size))
+    def _side(self, rows: SharedRows, points: list[Prepared | None]) -> Side:
+        """Return the points of one argument as a formula sees them, each array (b, n) or (1, n)."""
+        damping = self.evaluator.base.log_damping
+        each = [None if P is None else (P.diagonal, P.half_log_scale, damping(P.points), P.vanishing) for P in points]
+        own, shared = ((None,) * 4 if part is None else part for part in each)
+        return Side(*(rows.spread(a, b, self.b) for a, b in zip(own, shared, strict=True)))
 
-    left, right = brought(X), None if Y is None else brought(Y)
-    return left, right, (*batch, X.shape[-2], (X if Y is None else Y).shape[-2])
+    def _per_pair(self) -> tuple[Side, Side]:
+        """Return both sides, shaped so that they combine per pair."""
+        x, y = self.sides[0], self.sides[-1]
+        return Side(*(values[:, :, None] for values in x)), Side(*(values[:, None, :] for values in y))
 
+    def _between(self) -> Array:
+        """Return the mantissas of ``S(x * y)``, (b, n, m), own points first."""
+        (own_x, shared_x), (own_y, shared_y) = self.points
+        of_own: list[Array] = []
+        of_shared: list[Array] = []
+        if own_x is not None and own_y is not None:
+            of_own.append(own_x.form.between(own_x, own_y, self.b))
+        if own_x is not None and shared_y is not None:
+            of_own.append(self._across(own_x, shared_y))
+        if shared_x is not None and own_y is not None:
+            across = of_own[-1] if self.symmetric else self._across(own_y, shared_x)
+            of_shared.append(array_namespace(across).matrix_transpose(across))
+        if shared_x is not None and shared_y is not None:
+            both = self._kept("between", shared_x, shared_y, lambda: shared_x.form.between(shared_x, shared_y))
+            of_shared.append(both if self.b == 1 else array_namespace(both).tile(both, (self.b, 1, 1)))
+        return joined([joined(parts, axis=2) for parts in (of_own, of_shared) if parts], axis=1)
 
-def _summed_to(gradient: Array, shape: tuple[int, ...], leading: tuple[int, ...]) -> Array:
-    """Sum a gradient of leading axes over copies of points that were made by broadcasting from a shape."""
-    xp = array_namespace(gradient)
-    whole = (*leading, *shape[-(gradient.ndim - 1) :])
-    padded = (*(1 for _ in range(len(whole) - len(shape))), *shape)
-    copied = tuple(axis for axis, sizes in enumerate(zip(whole, padded, strict=True)) if sizes[0] != sizes[1])
-    gradient = xp.reshape(gradient, whole)
-    return xp.reshape(xp.sum(gradient, axis=copied) if copied else gradient, shape)
+    def _across(self, own: Prepared, shared: Prepared) -> Array:
+        mantissas = own.form.between(own, shared)
+        return array_namespace(mantissas).reshape(mantissas, (self.b, -1, shared.points.shape[0]))
 
+    def _kept(self, name: str, P: Prepared, Q: Prepared, compute: Callable[[], Array]) -> Array:
+        """Return a result between points that all batches share, which the next batches of a search have too."""
+        if self.b == 1 or P.points.shape[0] * Q.points.shape[0] * P.points.shape[1] > KEPT_ENTRIES:
+            return compute()
+        return self.evaluator.shared(name, P, Q, compute)
 
-def _gram(formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array | None, b: int) -> Array:
-    """Return a formula between points of each of b batches, (b, n, m); points (n, d) are in all of them."""
-    xp = array_namespace(X)
-    x = Batches.of(X)
-    y = x if Y is None else Batches.of(Y)
-    k, j = x.own.shape[1], y.own.shape[1]
-    of_own, of_common = [], []
-    if k and j:
-        of_own.append(stacked(formula, evaluator, x.own, None if Y is None else y.own))
-    if k and len(y.common):
-        of_own.append(xp.reshape(matrix(formula, evaluator, x.flat, y.common), (b, k, -1)))
-    if j and len(x.common):
-        across = of_own[-1] if Y is None else xp.reshape(matrix(formula, evaluator, y.flat, x.common), (b, j, -1))
-        of_common.append(xp.matrix_transpose(across))
-    if len(x.common) and len(y.common):
-        shared = _kept(matrix, formula, evaluator, x.common, None if Y is None else y.common, b=b)[None, ...]
-        of_common.append(shared if b == 1 else xp.tile(shared, (b, 1, 1)))
-    found = _joined([_joined(parts, axis=2) for parts in (of_own, of_common) if parts], axis=1)
-    return y.restore(x.restore(found, axis=1), axis=2)
+    def _with_equal_points(self, value: Array) -> Array:
+        """Set entries between points equal by value, where only that decides or Y is X; see `of_equal_points`."""
+        constant, xp = self.formula.of_equal_points, array_namespace(value)
+        if constant is None:
+            return value
+        x, y = self.sides[0], self.sides[-1]
+        vanishing = bool(xp.any(x.vanishing)) and (self.symmetric or bool(xp.any(y.vanishing)))
+        if vanishing or value.shape[1:] == (1, 1):
+            X, Y = (self._coordinates(argument) for argument in (0, 1))
+            equal = equal_points(X, Y, elementwise=False)
+        elif self.symmetric:
+            equal = xp.eye(value.shape[-1], dtype=xp.bool, device=value.device)
+        else:
+            return value
+        return xp.where(equal, xp.full_like(value, constant), value)
 
+    def _vjp_between(self, slope: Array, *, second: bool) -> tuple[Array, Array | None]:
+        """Pull a gradient with respect to `_between` back to both points, own ones first, the scales held constant."""
+        xp = array_namespace(slope)
+        (own_x, shared_x), (own_y, shared_y) = self.points
+        k, j = self.rows[0].own_count, self.rows[-1].own_count
+        x_own: list[Any] = []
+        x_shared: list[Any] = []
+        y_own: list[Any] = []
+        y_shared: list[Any] = []
+        if own_x is not None and own_y is not None:
+            first, other = own_x.form.vjp(own_x, own_y, slope[:, :k, :j], second=second)
+            x_own.append(first)
+            y_own.append(other)
+        if own_x is not None and shared_y is not None:
+            copies = second or self.symmetric
+            first, other = self._vjp_across(own_x, shared_y, slope[:, :k, j:], copies=copies)
+            x_own.append(first)
+            (x_shared if self.symmetric else y_shared).append(other)
+        if shared_x is not None and own_y is not None and not self.symmetric:
+            first, other = self._vjp_across(own_y, shared_x, xp.matrix_transpose(slope[:, k:, :j]), copies=True)
+            y_own.append(first)
+            x_shared.append(other)
+        if shared_x is not None and shared_y is not None:
+            first, other = self._vjp_shared(shared_x, shared_y, slope[:, k:, j:], second=second)
+            x_shared.append(first)
+            y_shared.append(other)
+        of_x = joined([sum(parts) for parts in (x_own, x_shared) if parts], axis=1)
+        return of_x, joined([sum(parts) for parts in (y_own, y_shared) if parts], axis=1) if second else None
 
-def _pull_gram(
-    formula: Formula,
-    evaluator: CertifiedEvaluator,
-    X: Array,
-    Y: Array | None,
-    value: Array,
-    upstream: Array,
-    *,
-    second: bool,
-) -> tuple[Array, Array]:
-    """Pull a gradient (b, n, m) back to X and Y in each batch, (b, n, d) and (b, m, d), or only the first.
+    def _vjp_across(self, own: Prepared, shared: Prepared, slope: Array, *, copies: bool) -> tuple[Array, Array | None]:
+        """Pull a gradient (b, k, m) back to own points, (b, k, d), and to every copy of shared ones, (b, m, d)."""
+        xp = array_namespace(slope)
+        b, k, m = slope.shape
+        if not copies:
+            first, _ = own.form.vjp(own, shared, xp.reshape(slope, (1, b * k, m)), second=False)
+            return batched(first[0, ...], b), None
+        gradients = own.form.entry_gradients(own, shared)
+        slopes = slope[..., None] * batched(gradients, b)
+        of_own = xp.sum(slopes * shared.points[None, None, :, :], axis=2)
+        return of_own, xp.sum(slopes * batched(own.points, b)[:, :, None, :], axis=1)
 
-    Where Y is None, the gradient is symmetric, and the first argument's alone is returned.
-    """
-    xp = array_namespace(X)
-    x = Batches.of(X)
-    y = x if Y is None else Batches.of(Y)
-    k, j = x.own.shape[1], y.own.shape[1]
-    value, upstream = (y.sort(x.sort(array, axis=1), axis=2) for array in (value, upstream))
-    b, n, m = value.shape
-    of_x = xp.zeros((b, n, X.shape[-1]), dtype=X.dtype, device=X.device)
-    of_y = of_x if Y is None else xp.zeros((b, m, X.shape[-1]), dtype=X.dtype, device=X.device)
-    second_too = second and Y is not None
-    if k and j:
-        corner = value[:, :k, :j], upstream[:, :k, :j]
-        own, others = pull_stacked(formula, evaluator, x.own, None if Y is None else y.own, *corner, second=second_too)
-        of_x[:, :k, :] += own
-        if second_too:
-            of_y[:, :j, :] += others
-    if k and j < m:
-        corner = value[:, :k, j:], upstream[:, :k, j:]
-        own, copies = _pull_across(formula, evaluator, x.own, y.common, *corner, second=second or Y is None)
-        of_x[:, :k, :] += own
-        if copies is not None:
-            of_y[:, j:, :] += copies
-    if k < n and j and Y is not None:
-        corner = xp.matrix_transpose(value[:, k:, :j]), xp.matrix_transpose(upstream[:, k:, :j])
-        own, copies = _pull_across(formula, evaluator, y.own, x.common, *corner, second=True)
-        of_x[:, k:, :] += copies
-        of_y[:, :j, :] += own
-    if k < n and j < m:
-        corner = value[:, k:, j:], upstream[:, k:, j:]
-        firsts, seconds = _pull_common(formula, evaluator, x.common, y.common, *corner, second=second_too)
-        of_x[:, k:, :] += firsts
-        if second_too:
-            of_y[:, j:, :] += seconds
-    return x.restore(of_x, axis=1), y.restore(of_y, axis=1)
+    def _vjp_shared(self, P: Prepared, Q: Prepared, slope: Array, *, second: bool) -> tuple[Array, Array | None]:
+        """Pull a gradient (b, n, m) back to every copy of shared points, or only those of the first."""
+        xp = array_namespace(slope)
+        if self.b == 1:
+            return P.form.vjp(P, Q, slope, second=second)
+        gradients = self._kept("gradients", P, Q, lambda: P.form.entry_gradients(P, Q))
+        by_row = xp.matmul(xp.permute_dims(slope, (1, 0, 2)), gradients * Q.points[None, :, :])
+        of_x = xp.permute_dims(by_row, (1, 0, 2))
+        if not second:
+            return of_x, None
+        to_y = xp.permute_dims(gradients * P.points[:, None, :], (1, 0, 2))
+        return of_x, xp.permute_dims(xp.matmul(xp.permute_dims(slope, (2, 0, 1)), to_y), (1, 0, 2))
 
+    def _of_diagonal(self, argument: int) -> Array:
+        """Return the gradient of each diagonal in its point, (b, n, d) or (1, n, d), own points first."""
+        own, shared = (None if P is None else P.diagonal_gradient for P in self.points[argument])
+        return self.rows[-argument].spread(own, shared, self.b)
 
-def _pull_across(
-    formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array, value: Array, upstream: Array, *, second: bool
-) -> tuple[Array, Array | None]:
-    """Pull back to points of each batch X (b, n, d), and to every copy of Y (m, d), which all have in common."""
-    xp = array_namespace(X)
-    b, n, m = value.shape
-    d = X.shape[-1]
-    if not second:
-        rows = (xp.reshape(array, (b * n, -1)) for array in (value, upstream))
-        of_x, _ = pull_matrix(formula, evaluator, xp.reshape(X, (-1, d)), Y, *rows, second=False)
-        return xp.reshape(of_x, X.shape), None
-    of_x, of_y = [], []
-    for batch in runs(b, MAX_ENTRIES // 4 // (n * m * d)):
-        points, known = xp.reshape(X[batch, ...], (-1, d)), xp.reshape(value[batch, ...], (-1, m))
-        found = entry_gradients(formula, evaluator, points, Y, known)
-        slopes = (xp.reshape(part, (-1, n, m, d)) for part in found)
-        to_x, to_y = (upstream[batch, ..., None] * slope for slope in slopes)
-        of_x.append(xp.sum(to_x, axis=2))
-        of_y.append(xp.sum(to_y, axis=1))
-    return xp.concat(of_x), xp.concat(of_y)
+    def _of_damping(self, argument: int) -> Array:
+        """Return the gradient of each log damping in its point, as `_of_diagonal`."""
+        base = self.evaluator.base
+        return -2 * base.damping_rate * base.weighted(self._coordinates(argument))
 
-
-def _pull_common(
-    formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array, value: Array, upstream: Array, *, second: bool
-) -> tuple[Array, Array | None]:
-    """Pull back to every copy of X (n, d) and Y (m, d), which all batches have in common, or only those of X."""
-    xp = array_namespace(X)
-    b, n, m = value.shape
-    if b == 1:
-        of_x, of_y = pull_matrix(formula, evaluator, X, Y, value[0, ...], upstream[0, ...], second=second)
-        return of_x[None, ...], None if of_y is None else of_y[None, ...]
-    of_x, of_y = [], []
-    for rows in runs(n, MAX_ENTRIES // 4 // (m * X.shape[-1])):
-        gradients = _kept(entry_gradients, formula, evaluator, X[rows, :], Y, b=b, value=value[0, rows, :])
-        by_row = xp.matmul(xp.permute_dims(upstream[:, rows, :], (1, 0, 2)), gradients.of_x)
-        of_x.append(xp.permute_dims(by_row, (1, 0, 2)))
-        if second:
-            to_y = xp.permute_dims(gradients.of_y, (1, 0, 2))
-            by_column = xp.matmul(xp.permute_dims(upstream[:, rows, :], (2, 0, 1)), to_y)
-            of_y.append(xp.permute_dims(by_column, (1, 0, 2)))
-    return _joined(of_x, axis=1), sum(of_y) if second else None
-
-
-def _kept(
-    compute: Callable[..., T],
-    formula: Formula,
-    evaluator: CertifiedEvaluator,
-    X: Array,
-    Y: Array | None,
-    *,
-    b: int,
-    **known: Array,
-) -> T:
-    """Return a result for points that b batches have in common, which the next batches of a search have too."""
-    if b == 1 or X.shape[0] * (X if Y is None else Y).shape[0] * X.shape[1] > KEPT_ENTRIES:
-        return compute(formula, evaluator, X, Y, **known)
-    points = (X,) if Y is None else (X, Y)
-    return evaluator.kept(
-        (compute, type(formula)),
-        points,
-        lambda *copies: compute(formula, evaluator, copies[0], copies[1] if Y is not None else None, **known),
-    )
-
-
-def _joined(parts: list[Array], axis: int) -> Array:
-    return parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts, axis=axis)
+    def _coordinates(self, argument: int) -> Array:
+        own, shared = (None if P is None else P.points for P in self.points[argument])
+        return self.rows[-argument].spread(own, shared, self.b)

@@ -8,41 +8,10 @@ from array_api_compat import array_namespace
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluation.prepared import VANISHING
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points
-from mkbo_plugins.core.reweighted.formula import Derivatives, Side, SideGradient
-from mkbo_plugins.core.reweighted.gram import evaluate
+from mkbo_plugins.core.reweighted.formulas import Normalised
+from mkbo_plugins.core.reweighted.gram import gram
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel, undamped
 from mkbo_plugins.errors import KernelError
-
-
-class Normalised:
-    """K(x, y) / sqrt(K(x, x) K(y, y)) from undamped sums, since damping cancels in the quotient.
-
-    Where a diagonal is below its own rounding bound the quotient is 0/0 with a limit that depends on the direction.
-    There an entry is 1 if the two points are equal by value and 0 otherwise, with zero gradient; this keeps every
-    Gram matrix positive semi-definite. Rounding beyond the Cauchy-Schwarz bound |value| <= 1 is cut off.
-    """
-
-    of_equal_points = 1.0
-
-    @staticmethod
-    def value(between: Array, x: Side, y: Side) -> Array:
-        """Return the value from the mantissa of ``S(x * y)``."""
-        return array_namespace(between).clip(between * (_inverse_norm(x) * _inverse_norm(y)), -1.0, 1.0)
-
-    @staticmethod
-    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
-        """Return upstream times the derivatives."""
-        of_x, of_y = _inverse_norm(x), _inverse_norm(y)
-        of_diagonals = upstream * value / -2
-        sides = (SideGradient(diagonal=of_diagonals * norm**2) for norm in (of_x, of_y))
-        return Derivatives(upstream * (of_x * of_y), *sides)
-
-
-def _inverse_norm(x: Side) -> Array:
-    """Return ``1 / sqrt(diagonal)``, 0 where the diagonal vanishes."""
-    xp = array_namespace(x.diagonal)
-    ones = xp.ones_like(x.diagonal)
-    return xp.where(x.vanishing, 0 * ones, 1 / xp.sqrt(xp.where(x.vanishing, ones, x.diagonal)))
 
 
 @dataclass(frozen=True)
@@ -65,7 +34,7 @@ class NormalisedKernel:
         points = check_points(points, self.kernel.dimension)
         evaluator = undamped(self.kernel, points[0].shape[-1])
         if len(points) == 2:
-            return evaluate(Normalised(), evaluator, *points, elementwise=True)
+            return gram(Normalised(), evaluator, *points, elementwise=True).value
         xp = array_namespace(*points)
         total = evaluator.pointwise(xp.astype(reduce(lambda a, b: a * b, points), xp.float64))
         value, exponent, undefined = total.mantissa, total.log_scale, xp.zeros_like(total.mantissa, dtype=xp.bool)
@@ -82,7 +51,7 @@ class NormalisedKernel:
     def gram(self, X: Array, Y: Array | None = None) -> Array:
         """Return the Gram matrix, (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.kernel.dimension)
-        return evaluate(Normalised(), undamped(self.kernel, X.shape[-1]), X, Y)
+        return gram(Normalised(), undamped(self.kernel, X.shape[-1]), X, Y).value
 
 
 def normalise(kernel: FreeKernel | ReweightedKernel) -> NormalisedKernel:

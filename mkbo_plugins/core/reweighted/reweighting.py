@@ -20,31 +20,9 @@ from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points
 from mkbo_plugins.core.points import WeightedPoints
-from mkbo_plugins.core.reweighted.formula import Derivatives, Side, SideGradient
-from mkbo_plugins.core.reweighted.gram import evaluate
+from mkbo_plugins.core.reweighted.formulas import Reweighted
+from mkbo_plugins.core.reweighted.gram import gram
 from mkbo_plugins.errors import KernelError
-
-
-class Reweighted:
-    """The re-weighted kernel itself, as a formula."""
-
-    of_equal_points = None
-
-    @staticmethod
-    def value(between: Array, x: Side, y: Side) -> Array:
-        """Return the value from the mantissa of ``S(x * y)``."""
-        return between * _scale(x, y)
-
-    @staticmethod
-    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
-        """Return upstream times the derivatives."""
-        of_side = SideGradient(log_damping=upstream * value)
-        return Derivatives(upstream * _scale(x, y), of_side, of_side)
-
-
-def _scale(x: Side, y: Side) -> Array:
-    xp = array_namespace(x.diagonal)
-    return xp.exp((x.half_log_scale + x.log_damping) + (y.half_log_scale + y.log_damping))
 
 
 @dataclass(frozen=True)
@@ -88,7 +66,7 @@ class ReweightedKernel:
         points = check_points(points, self.dimension)
         xp = array_namespace(*points)
         if len(points) == 2:
-            return evaluate(Reweighted(), self.evaluator, *points, elementwise=True)
+            return gram(Reweighted(), self.evaluator, *points, elementwise=True).value
         undamped = self.evaluator.pointwise(xp.astype(reduce(lambda a, b: a * b, points), xp.float64))
         log_damping = sum(self.base.log_damping(x) for x in points)
         return xp.astype(undamped.mantissa * xp.exp(undamped.log_scale + log_damping), points[0].dtype)
@@ -96,7 +74,7 @@ class ReweightedKernel:
     def gram(self, X: Array, Y: Array | None = None) -> Array:
         """Return the Gram matrix K_2^E(X_i, Y_j), (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.dimension)
-        return evaluate(Reweighted(), self.evaluator, X, Y)
+        return gram(Reweighted(), self.evaluator, X, Y).value
 
 
 def undamped(kernel: FreeKernel | ReweightedKernel, dimension: int) -> CertifiedEvaluator:

@@ -7,43 +7,10 @@ from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points, positive
-from mkbo_plugins.core.reweighted.formula import Derivatives, Side, SideGradient
-from mkbo_plugins.core.reweighted.gram import evaluate
+from mkbo_plugins.core.reweighted.formulas import FeatureDistance
+from mkbo_plugins.core.reweighted.gram import gram
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel, undamped
 from mkbo_plugins.errors import KernelError
-
-
-class FeatureDistance:
-    """The squared feature distance K(x, x) + K(y, y) - 2 K(x, y) >= 0, as a formula."""
-
-    of_equal_points = 0.0
-
-    @staticmethod
-    def value(between: Array, x: Side, y: Side) -> Array:
-        """Return the value from the mantissa of ``S(x * y)``."""
-        xp = array_namespace(between)
-        log_x, log_y = (side.half_log_scale + side.log_damping for side in (x, y))
-        # Subtracted on the pair's scale, so that two overflowing terms cannot give infinity minus infinity.
-        common = xp.maximum(log_x, log_y)
-        of_x, of_y = xp.exp(log_x - common), xp.exp(log_y - common)
-        difference = x.diagonal * of_x**2 + y.diagonal * of_y**2 - 2 * between * (of_x * of_y)
-        positive = difference > 0
-        unit = xp.where(positive, xp.exp(2 * common + xp.zeros_like(difference)), xp.zeros_like(difference))
-        return xp.where(positive, difference, xp.zeros_like(difference)) * unit
-
-    @staticmethod
-    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
-        """Return upstream times the derivatives."""
-        xp = array_namespace(value)
-        upstream = xp.where(value > 0, upstream, xp.zeros_like(upstream))
-        of_x, of_y = (xp.exp(side.half_log_scale + side.log_damping) for side in (x, y))
-        kernel_x, kernel_y = x.diagonal * of_x**2, y.diagonal * of_y**2
-        twice_between = kernel_x + kernel_y - value
-        return Derivatives(
-            -2 * upstream * (of_x * of_y),
-            SideGradient(upstream * of_x**2, upstream * (2 * kernel_x - twice_between)),
-            SideGradient(upstream * of_y**2, upstream * (2 * kernel_y - twice_between)),
-        )
 
 
 def squared_exponential_profile(squared_distance: Array, scale: Array | float) -> Array:
@@ -96,11 +63,11 @@ class TwoLayerKernel:
     def __call__(self, x: Array, y: Array) -> Array:
         """Evaluate at points x and y, each (..., d), whose leading shapes broadcast."""
         x, y = check_points((x, y), self.kernel.dimension)
-        distance = evaluate(FeatureDistance(), undamped(self.kernel, x.shape[-1]), x, y, elementwise=True)
+        distance = gram(FeatureDistance(), undamped(self.kernel, x.shape[-1]), x, y, elementwise=True).value
         return _PROFILES[self.profile](distance, self.scale)
 
     def gram(self, X: Array, Y: Array | None = None) -> Array:
         """Return the Gram matrix, (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.kernel.dimension)
-        distance = evaluate(FeatureDistance(), undamped(self.kernel, X.shape[-1]), X, Y)
+        distance = gram(FeatureDistance(), undamped(self.kernel, X.shape[-1]), X, Y).value
         return _PROFILES[self.profile](distance, self.scale)

@@ -7,11 +7,11 @@ from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mkbo_plugins.core.components.covariance import FixedCovariance
+from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.core.gp.marginal_likelihood import log_marginal
@@ -24,6 +24,12 @@ from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.pretraining.training import pretrain
 from mkbo_plugins.space.parameters import Frame
+
+
+class Known(NamedTuple):
+    """A component between candidates, looked up."""
+
+    value: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +46,7 @@ class LookupParts:
         Where matrices between all candidates are kept, which many campaigns need.
     """
 
-    fixed: FixedCovariance
+    fixed: PretrainedComponents
     pool: np.ndarray
     folder: Path
     _known: dict[str, np.ndarray] = field(default_factory=dict)
@@ -55,19 +61,19 @@ class LookupParts:
         """Number of tables."""
         return self.fixed.tables
 
-    def part(self, name: str, X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False) -> np.ndarray:
-        """Return what `FixedCovariance.part` does."""
+    def component(self, name: str, X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False) -> Known:
+        """Return what `PretrainedComponents.component` does, without a way back of gradients."""
         rows = X[:, 0].astype(int)
         columns = rows if Y is None else Y[:, 0].astype(int)
         gram = self._between_all(name)
-        return gram[rows, columns] if elementwise else gram[rows][:, columns]
+        return Known(gram[rows, columns] if elementwise else gram[rows][:, columns])
 
     def _between_all(self, name: str) -> np.ndarray:
         if name not in self._known:
             path = self.folder / f"{name}.npy"
             if not path.exists():
                 buffer = BytesIO()
-                np.save(buffer, np.asarray(self.fixed.part(name, self.pool)))
+                np.save(buffer, np.asarray(self.fixed.component(name, self.pool).value))
                 write_atomically(path, buffer.getvalue())
             self._known[name] = np.load(path, mmap_mode="r")
         return self._known[name]

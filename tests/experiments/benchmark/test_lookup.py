@@ -62,7 +62,7 @@ def test_average_is_that_of_botorch(lookup: Lookup):
 def test_matrices_between_candidates_are_kept(lookup: Lookup):
     fresh = Lookup(lookup.problem, lookup.cov, lookup.folder)
     pairs = fresh.points(np.arange(5), 0).frame
-    known = lookup.parts.part("moment", pairs)
+    known = lookup.parts.component("moment", pairs).value
     assert Path(lookup.folder, "moment.npy").exists()
-    assert np.array_equal(fresh.parts.part("moment", pairs), known)
-    assert np.array_equal(fresh.parts.part("moment", pairs, pairs, elementwise=True), np.diag(known))
+    assert np.array_equal(fresh.parts.component("moment", pairs).value, known)
+    assert np.array_equal(fresh.parts.component("moment", pairs, pairs, elementwise=True).value, np.diag(known))

@@ -12,18 +12,18 @@ probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019), with a m
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from mkbo_plugins.core.arrays import Array, constant, runs
+from mkbo_plugins.core.arrays import Array, constant, joined, runs
 from mkbo_plugins.core.evaluation import doubledouble as dd
 from mkbo_plugins.core.evaluation.features import EPS, extended_log_damping, extended_products
-from mkbo_plugins.core.evaluation.pairterms import PairTerms, concatenate, merge, that_count
-from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledSum
+from mkbo_plugins.core.evaluation.pair_terms import PairTerms, concatenate, merge, that_count
+from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledSum, SumForm, batched
 from mkbo_plugins.core.evaluation.threads import in_threads
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.points import WeightedPoints
@@ -46,7 +46,7 @@ block then."""
 
 
 @dataclass(frozen=True, eq=False)
-class PairSum:
+class PairSum(SumForm):
     """Evaluator of S(u) by the sum over pairs of weighted points, in double precision.
 
     Parameters
@@ -66,11 +66,11 @@ class PairSum:
     sign: np.ndarray
     log_abs: np.ndarray
     log_low: np.ndarray
-    name: str = field(default="pairs", init=False)
+    name = "pairs"
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again, so that copies and pickles stay small."""
-        return {name: getattr(self, name) for name in ("kernel", "points", "sign", "log_abs", "log_low", "name")}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @property
     def pairs(self) -> int:
@@ -89,68 +89,53 @@ class PairSum:
         return f"{self.pairs:,} pairs of support vectors{distinct}{local}"
 
     def prepare(self, X: Array) -> Prepared:
-        """Return points (..., n, d) with their diagonal."""
-        xp = array_namespace(X)
-        flat = xp.reshape(X, (-1, X.shape[-1]))
-        half = self._half_scale(flat)
-        diagonal = self._sum(flat, flat, half, half)
-        error = self._error(flat * flat, 2 * half, diagonal)
-        shape = X.shape[:-1]
-        diagonal, error, half = (xp.reshape(value, shape) for value in (diagonal, error, half))
-        return Prepared(X, half + self._unit, diagonal, error, xp.zeros_like(error))
+        """Return points (n, d) with their diagonal."""
+        half = self._half_scale(X)
+        diagonal = self._sum(X, X, half, half)
+        error = self._error(X * X, 2 * half, diagonal)
+        return Prepared(self, X, half + self._unit, diagonal, error, array_namespace(X).zeros_like(error))
 
-    def between(self, P: Prepared, Q: Prepared) -> Array:
-        """Return the mantissas of ``S(x_i * y_j)``, (..., n, n')."""
+    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Array:
+        """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
         xp = array_namespace(P.points)
-        n, m = P.points.shape[-2], Q.points.shape[-2]
-        if P is Q and P.points.ndim == 2:
+        n, m = P.points.shape[0] // b, Q.points.shape[0] // b
+        if P is Q and n == 1:
+            return xp.reshape(P.diagonal, (b, 1, 1))
+        if P is Q and b == 1:
             rows, columns = np.triu_indices(n)
             triangle = np.empty((n, n), dtype=np.int64)
             triangle[rows, columns] = triangle[columns, rows] = np.arange(rows.size)
             values = self.entries(P, Q, rows, columns)
-            return xp.reshape(xp.take(values, xp.asarray(triangle.ravel(), device=device(values)), axis=0), (n, n))
-        batch = math.prod(P.points.shape[:-2])
-        rows = np.arange(batch * n).repeat(m)
-        columns = (np.arange(batch)[:, None, None] * m + np.zeros((n, 1), int) + np.arange(m)).ravel()
-        return xp.reshape(self.entries(P, Q, rows, columns), (*P.points.shape[:-1], m))
+            return xp.reshape(xp.take(values, xp.asarray(triangle.ravel(), device=device(values)), axis=0), (1, n, n))
+        rows = np.arange(b * n).repeat(m)
+        columns = (np.arange(b)[:, None, None] * m + np.zeros((n, 1), int) + np.arange(m)).ravel()
+        return xp.reshape(self.entries(P, Q, rows, columns), (b, n, m))
 
-    def rowwise(self, P: Prepared, Q: Prepared) -> Array:
-        """Return the mantissas of ``S(x_i * y_i)``, (..., n)."""
+    def vjp(self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+        """Pull a gradient (b, n, m) with respect to `between` back to both points, or only the first."""
         xp = array_namespace(P.points)
-        rows = np.arange(math.prod(P.points.shape[:-1]))
-        return xp.reshape(self.entries(P, Q, rows, rows), P.points.shape[:-1])
-
-    def pull_between(
-        self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True
-    ) -> tuple[Array, Array | None]:
-        """Pull a gradient with respect to `between` back to both points, or only the first."""
-        xp = array_namespace(P.points)
-        n, size = P.points.shape[-2], math.prod(P.points.shape[:-2]) * math.prod(Q.points.shape[-2:])
+        b, n, m = upstream.shape
+        x, y, of_x, of_y = (batched(part, b) for part in (P.points, Q.points, P.half_log_scale, Q.half_log_scale))
 
         def pulled(rows: slice) -> tuple[Array, Array | None]:
-            part = P.select(..., rows)
-            slope = upstream[..., rows, :][..., None] * self.entry_gradients(part, Q)
-            of_y = xp.sum(slope * part.points[..., :, None, :], axis=-3) if second else None
-            return xp.sum(slope * Q.points[..., None, :, :], axis=-2), of_y
+            U = x[:, rows, None, :] * y[:, None, :, :]
+            slope = self.slopes(U, of_x[:, rows, None] + of_y[:, None, :]) * upstream[:, rows, :, None]
+            of_second = xp.sum(slope * x[:, rows, None, :], axis=1) if second else None
+            return xp.sum(slope * y[:, None, :, :], axis=2), of_second
 
-        largest = MAX_ENTRIES // 4 // max(1, size)
-        of_x, of_y = zip(*in_threads(pulled, n, largest, n * size * self.terms, P.points), strict=True)
-        return xp.concat(of_x, axis=-2), sum(of_y) if second else None
+        size = b * m * P.points.shape[1]
+        parts = in_threads(pulled, n, MAX_ENTRIES // 4 // max(1, size), n * size * self.terms, P.points)
+        firsts, seconds = zip(*parts, strict=True)
+        return joined(list(firsts), axis=1), sum(seconds) if second else None
 
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
-        """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (..., n, n', d)."""
-        U = P.points[..., :, None, :] * Q.points[..., None, :, :]
-        return self._slope(U, P.half_log_scale[..., :, None] + Q.half_log_scale[..., None, :])
+        """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, m, d)."""
+        U = P.points[:, None, :] * Q.points[None, :, :]
+        return self.slopes(U, P.half_log_scale[:, None] + Q.half_log_scale[None, :])
 
-    def pull_rowwise(self, P: Prepared, Q: Prepared, upstream: Array) -> tuple[Array, Array]:
-        """Pull a gradient with respect to `rowwise` back to both points."""
-        slope = self._slope(P.points * Q.points, P.half_log_scale + Q.half_log_scale)
-        return upstream[..., None] * slope * Q.points, upstream[..., None] * slope * P.points
-
-    def pull_diagonal(self, P: Prepared, upstream: Array) -> Array:
-        """Pull a gradient with respect to the diagonal back to the points."""
-        of_x, of_y = self.pull_rowwise(P, P, upstream)
-        return of_x + of_y
+    def diagonal_gradient(self, P: Prepared) -> Array:
+        """Return the gradient of each diagonal in its point, (n, d)."""
+        return 2 * P.points * self.slopes(P.points * P.points, 2 * P.half_log_scale)
 
     def pointwise(self, U: Array) -> ScaledSum:
         """Return S at points U (..., d), each result (...)."""
@@ -162,6 +147,36 @@ class PairSum:
         error = self._error(xp.abs(flat), 2 * half, mantissa)
         scale = 2 * (half + self._unit)
         return ScaledSum(*(xp.reshape(value, U.shape[:-1]) for value in (mantissa, error, scale)))
+
+    def slopes(self, U: Array, log_scale: Array) -> Array:
+        """Return ``exp(-log_scale) * dS/du`` at points U (..., d), of their shape."""
+        return self._derivatives(U, None, log_scale)
+
+    def curvatures(self, U: Array, V: Array, log_scale: Array) -> Array:
+        """Return ``exp(-log_scale) * d^2 S/du^2 V`` at points U and for vectors V, each (..., d), of their shape."""
+        return self._derivatives(U, V, log_scale)
+
+    def _derivatives(self, U: Array, V: Array | None, log_scale: Array) -> Array:
+        """Return the first derivatives of S, or, along vectors V, the second, of the shape of U."""
+        xp = array_namespace(U)
+        flat, scale = xp.reshape(U, (-1, U.shape[-1])), xp.reshape(log_scale, (-1,)) - 2 * self._unit
+        along = None if V is None else xp.reshape(V, flat.shape)
+        derivative = self.kernel.derivative if V is None else self.kernel.second_derivative
+        arguments = self._arguments(flat, scale)
+        total = xp.zeros_like(flat)
+        for pairs, sign in self._blocks(flat):
+            for rows, kept in self._meetings(arguments, pairs):
+                some = pairs[kept, :]
+                products = some[:, :-2]
+                if self.kernel.exponent_rate is None:
+                    inner = xp.matmul(flat[rows, :], xp.matrix_transpose(products))
+                    terms = derivative(inner) * xp.exp(some[:, -2])
+                else:
+                    terms = self._terms(arguments[rows, :], some)
+                if along is not None:
+                    terms = terms * xp.matmul(along[rows, :], xp.matrix_transpose(products))
+                total[rows, :] += xp.matmul(terms * sign[kept], products)
+        return xp.reshape(total, U.shape)
 
     def entries(self, P: Prepared, Q: Prepared, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the mantissas between points P[rows] and Q[columns], indices (m,) into the flat points, (m,)."""
@@ -203,23 +218,6 @@ class PairSum:
             return self.kernel.series(inner) * xp.exp(pairs[:, -2])
         # The sum of exponent, coefficient and scale in one product, since passes over memory are what costs.
         return _exponential(xp.matmul(arguments, xp.matrix_transpose(pairs)))
-
-    def _slope(self, U: Array, log_scale: Array) -> Array:
-        """Return ``exp(-log_scale) * dS/du`` at points U (..., d), of the shape of U."""
-        xp = array_namespace(U)
-        flat, scale = xp.reshape(U, (-1, U.shape[-1])), xp.reshape(log_scale, (-1,)) - 2 * self._unit
-        arguments = self._arguments(flat, scale)
-        total = xp.zeros_like(flat)
-        for pairs, sign in self._blocks(flat):
-            for rows, kept in self._meetings(arguments, pairs):
-                some = pairs[kept, :]
-                if self.kernel.exponent_rate is None:
-                    inner = xp.matmul(flat[rows, :], xp.matrix_transpose(some[:, :-2]))
-                    slope = self.kernel.derivative(inner) * xp.exp(some[:, -2])
-                else:
-                    slope = self._terms(arguments[rows, :], some)
-                total[rows, :] += xp.matmul(slope * sign[kept], some[:, :-2])
-        return xp.reshape(total, U.shape)
 
     def _meetings(self, arguments: Array, pairs: Array) -> Iterator[tuple[Any, Any]]:
         """Yield indices of points and of the pairs of a block that count for them, of few entries together."""
@@ -336,59 +334,10 @@ class PairSum:
 
 
 @dataclass(frozen=True, eq=False)
-class CompensatedPairSum(PairSum):
-    """The pair sum of an exponential series with exponents beyond double precision, about twice as slow.
-
-    Large exponents lose digits of their fraction, all of which count. Here a product of leading parts, short enough
-    to be exact, is taken apart from that of what rounding left.
-
-    Parameters
-    ----------
-    kernel, points, sign, log_abs, log_low
-        As for `PairSum`.
-    """
-
-    name: str = field(default="compensated pairs", init=False)
-
-    def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
-        xp = array_namespace(left)
-        if left.shape[0] == 0:
-            return xp.zeros_like(half_left)
-        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
-        one, zero = xp.ones_like(left[:, :1]), xp.zeros_like(left[:, :1])
-        hi = xp.concat([U.hi, one, scale.hi[:, None]], axis=1)
-        lo = xp.concat([U.lo, zero, scale.lo[:, None]], axis=1)
-        total = xp.zeros_like(half_left)
-        for points, coefficient, sign in self._extended_blocks(left):
-            of_one = xp.ones_like(coefficient.hi[:, None])
-            pairs = xp.concat([points.hi, coefficient.hi[:, None], of_one], axis=1)
-            low = xp.concat([points.lo, coefficient.lo[:, None], 0 * of_one], axis=1)
-            (lead, rest), (pair_lead, pair_rest) = _split(hi, lo, pairs, low)
-            for rows, kept in self._meetings(hi, pairs):
-                # Scales included, terms that count have exponents near 0, whose sum with the rest rounds to little.
-                exponent = xp.matmul(lead[rows, :], pair_lead[:, kept])
-                exponent += xp.matmul(rest[rows, :], pair_rest[:, kept])
-                total[rows] += _signed_sum(_exponential(exponent), sign[kept])
-        return total
-
-    def _relative_error(self, exponents: Array) -> Array:
-        return 0 * exponents + 12 * EPS
-
-    def _extended_blocks(self, like: Array) -> Iterator[tuple[dd.DoubleDouble, dd.DoubleDouble, Array]]:
-        """Yield `_extended_pairs` as arrays like `like`."""
-        for products, coefficient, sign in self._extended_pairs():
-            yield (
-                dd.DoubleDouble(*(constant(part, like) for part in products)),
-                dd.DoubleDouble(*(constant(part, like) for part in coefficient)),
-                constant(sign, like),
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class ExtendedPairSum(CompensatedPairSum):
+class ExtendedPairSum(PairSum):
     """The pair sum of an exponential series in double-double arithmetic, about a hundred times as slow."""
 
-    name: str = field(default="extended pairs", init=False)
+    name = "extended pairs"
 
     def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
         xp = array_namespace(left)
@@ -414,26 +363,22 @@ class ExtendedPairSum(CompensatedPairSum):
     def _left_out(self) -> float:
         return 1e-32
 
-
-def _split(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Split ``(hi + lo) @ (other_hi + other_lo)^T`` into a product of leading parts, which is exact, and the rest."""
-    xp = array_namespace(hi)
-    # A column's leading parts share one grid, and both grids leave the sum of products 53 bits.
-    largest, other_largest = xp.max(xp.abs(hi), axis=0), xp.max(xp.abs(other_hi), axis=0)
-    reach = float(xp.sum(largest * other_largest)) or 1.0
-    grid = 2.0 ** (math.ceil(math.log2(reach)) - 52)
-    ratio = xp.where(
-        (largest > 0) & (other_largest > 0), largest / xp.where(other_largest > 0, other_largest, 1.0), 1.0
-    )
-    step = 2.0 ** xp.round(xp.log2(math.sqrt(grid) * xp.sqrt(ratio)))
-    lead, other_lead = xp.round(hi / step) * step, xp.round(other_hi / (grid / step)) * (grid / step)
-    rest = xp.concat([lead, (hi - lead) + lo], axis=1)
-    other_rest = xp.concat([(other_hi - other_lead) + other_lo, other_hi], axis=1)
-    return (lead, rest), (xp.matrix_transpose(other_lead), xp.matrix_transpose(other_rest))
+    def _extended_blocks(self, like: Array) -> Iterator[tuple[dd.DoubleDouble, dd.DoubleDouble, Array]]:
+        """Yield `_extended_pairs` as arrays like `like`."""
+        for products, coefficient, sign in self._extended_pairs():
+            yield (
+                dd.DoubleDouble(*(constant(part, like) for part in products)),
+                dd.DoubleDouble(*(constant(part, like) for part in coefficient)),
+                constant(sign, like),
+            )
 
 
 def compose(
-    base: FreeKernel, tables: tuple[WeightedPoints, ...], dimension: int, form: type[PairSum] = PairSum
+    base: FreeKernel,
+    tables: tuple[WeightedPoints, ...],
+    dimension: int,
+    form: type[PairSum] = PairSum,
+    **settings: float,
 ) -> PairSum:
     """Return a pair sum over all products of the tables' points, by which chained re-weighting is one."""
     points, sign = np.ones((1, dimension)), np.ones(1)
@@ -451,7 +396,7 @@ def compose(
             dd.DoubleDouble(logs.hi[None, :], logs.lo[None, :]),
         )
         log_abs = dd.DoubleDouble(grown.hi.ravel(), grown.lo.ravel())
-    return form(base, points, sign, log_abs.hi, log_abs.lo)
+    return form(base, points, sign, log_abs.hi, log_abs.lo, **settings)
 
 
 def _exponential(exponent: Array) -> Array:

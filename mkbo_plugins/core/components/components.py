@@ -1,0 +1,271 @@
+"""The fixed parts of a pre-trained covariance in frame coordinates: everything that no optimiser refits."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from array_api_compat import array_namespace
+
+from mkbo_plugins.core.arrays import Array, per_pair
+from mkbo_plugins.core.components.decision import DecisionFunction
+from mkbo_plugins.core.evaluation.evaluator import Choice
+from mkbo_plugins.core.evaluation.recent import Recent
+from mkbo_plugins.core.points import WeightedPoints
+from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
+from mkbo_plugins.core.reweighted.gram import gram
+from mkbo_plugins.core.reweighted.normalisation import NormalisedKernel, normalise
+from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
+
+KEPT_VALUES = 4
+"""Sets of points for which values of the decision function are kept."""
+
+COARSE = 1e-6
+"""Error of entries relative to the root of the product of both diagonals where speed matters more."""
+
+
+class Component(Protocol):
+    """A function of two sets of points, evaluated."""
+
+    @property
+    def value(self) -> Array:
+        """Its value, (..., n, n'), or, of points paired row by row, (..., n)."""
+
+    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+        """Pull a gradient with respect to the value back to both points.
+
+        Parameters
+        ----------
+        upstream
+            Gradient with respect to the value, of its shape.
+        second
+            Whether the gradient with respect to the second argument is wanted.
+
+        Returns
+        -------
+        tuple of arrays
+            Gradients with respect to the first and the second argument, of their shapes, whose sum is that with respect
+            to points that are both; None may take the place of the second where it is not wanted.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """A component divided by a constant."""
+
+    component: Component
+    unit: float
+
+    @property
+    def value(self) -> Array:
+        """The quotient."""
+        return self.component.value / self.unit
+
+    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+        """Return what `Component.vjp` does."""
+        return self.component.vjp(upstream / self.unit, second=second)
+
+
+class PullableKernel(Protocol):
+    """A kernel of two arguments with the way of gradients back through its Gram matrices."""
+
+    def __call__(self, *points: Array) -> Array:
+        """Return the kernel between points paired row by row."""
+
+    def gram(self, X: Array, Y: Array | None = None) -> Array:
+        """Return the kernel between all points."""
+
+    def pull(self, X: Array, Y: Array, upstream: Array) -> tuple[Array, Array | None]:
+        """Pull a gradient with respect to ``gram(X, Y)`` back to X and Y."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelGram:
+    """A kernel between points (..., n, d) and (..., n', d), None standing for the same points."""
+
+    kernel: PullableKernel
+    X: Array
+    Y: Array | None
+    elementwise: bool
+
+    @cached_property
+    def value(self) -> Array:
+        """Its value."""
+        if self.elementwise:
+            return self.kernel(self.X, self.X if self.Y is None else self.Y)
+        return self.kernel.gram(self.X, self.Y)
+
+    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+        """Return what `Component.vjp` does."""
+        X, Y = self.X, self.X if self.Y is None else self.Y
+        if not self.elementwise:
+            return self.kernel.pull(X, Y, upstream)
+        of_x, of_y = self.kernel.pull(X[..., None, :], Y[..., None, :], upstream[..., None, None])
+        return of_x[..., 0, :], None if of_y is None else of_y[..., 0, :]
+
+
+class Symmetric(NamedTuple):
+    """A symmetric function of two numbers, and its derivative in the first."""
+
+    function: Callable[[Array, Array], Array]
+    derivative: Callable[[Array, Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """The standardised decision function (g - mean) / spread at points (..., n, d)."""
+
+    decision: DecisionFunction
+    mean: float
+    spread: float
+    points: Array
+
+    @cached_property
+    def values(self) -> Array:
+        """Its values, (..., n)."""
+        return (self.decision(self.points) - self.mean) / self.spread
+
+    @cached_property
+    def gradient(self) -> Array:
+        """Its gradient in each point, (..., n, d)."""
+        return self.decision.gradient(self.points) / self.spread
+
+
+@dataclass(frozen=True, eq=False)
+class OfDecision:
+    """A symmetric function of the decision function at both points."""
+
+    x: Decided
+    y: Decided
+    symmetric: Symmetric
+    elementwise: bool
+
+    @cached_property
+    def value(self) -> Array:
+        """Its value."""
+        return self.symmetric.function(*self._sides)
+
+    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+        """Return what `Component.vjp` does."""
+        xp = array_namespace(upstream)
+        left, right = self._sides
+        to_x = upstream * self.symmetric.derivative(left, right)
+        of_x = (to_x if self.elementwise else xp.sum(to_x, axis=-1))[..., None] * self.x.gradient
+        if not second:
+            return of_x, None
+        to_y = upstream * self.symmetric.derivative(right, left)
+        return of_x, (to_y if self.elementwise else xp.sum(to_y, axis=-2))[..., None] * self.y.gradient
+
+    @property
+    def _sides(self) -> tuple[Array, Array]:
+        return per_pair(self.x.values, self.y.values, elementwise=self.elementwise)
+
+
+@dataclass(frozen=True)
+class PretrainedComponents:
+    """A machine trained on a table, its re-weighted kernel, and the scales of both over the table's rows.
+
+    Parameters
+    ----------
+    decision
+        The decision function g.
+    mean_diagonal
+        Mean of K^E(x, x) over the table's rows; the unit in which models see K^E.
+    decision_mean, decision_spread
+        Mean and standard deviation of g over the table's rows.
+    earlier
+        Weighted points of further tables by which the kernel is re-weighted too; g is of the last table alone.
+    choice, tolerance
+        How K^E is evaluated and with what error, as for `CertifiedEvaluator`; no part of what the covariance is.
+    """
+
+    decision: DecisionFunction
+    mean_diagonal: float
+    decision_mean: float
+    decision_spread: float
+    earlier: tuple[WeightedPoints, ...] = ()
+    choice: Choice = field(default="auto", compare=False)
+    tolerance: float = field(default=1e-10, compare=False)
+    _recent: Recent = field(default_factory=lambda: Recent(KEPT_VALUES), init=False, compare=False, repr=False)
+
+    @cached_property
+    def kernel(self) -> ReweightedKernel:
+        """The re-weighted kernel K^E."""
+        return ReweightedKernel(self.decision.kernel, (*self.earlier, self.decision.table), self.choice, self.tolerance)
+
+    @cached_property
+    def coarse(self) -> "PretrainedComponents":
+        """The same with an error of up to `COARSE`, faster, for many points of which the best are wanted."""
+        return replace(self, tolerance=max(self.tolerance, COARSE))
+
+    @property
+    def tables(self) -> int:
+        """Number of tables that have parts and scales of their own: one."""
+        return 1
+
+    def views(self, X: Array) -> tuple[tuple["PretrainedComponents", Array], ...]:
+        """Return the covariance of each table with the coordinates (..., n, d) that it is a function of."""
+        return ((self, X),)
+
+    def likeness(self, X: Array, Y: Array) -> Array:
+        """Return the normalised free kernel between points (n, d) and (n', d), (n, n')."""
+        return self._correlation.gram(X, Y)
+
+    @cached_property
+    def _correlation(self) -> NormalisedKernel:
+        return normalise(self.decision.kernel)
+
+    def standardised_decision(self, X: Array) -> Array:
+        """Return g at points (..., n, d), centred and scaled by its mean and spread over the table's rows."""
+        values = self._decided(X).values
+        return array_namespace(values).asarray(values, copy=True)
+
+    def component(self, name: str, X: Array, Y: Array | None = None, *, elementwise: bool = False) -> Component:
+        """Return one fixed component between points: its value, and the way of gradients back through it.
+
+        Parameters
+        ----------
+        name
+            ``"base"``, K_2; ``"reweighted"``, K^E over its mean diagonal; ``"normalised"``, normalised K^E;
+            ``"feature_distance"``, squared feature distance of K^E over its mean diagonal; ``"moment"``, the product
+            of the standardised decision function at both points; ``"decision_distance"``, its squared difference.
+        X, Y
+            Frame coordinates, (..., n, d) and (..., n', d); None means Y is X.
+        elementwise
+            Pair X with Y row by row, giving (..., n), instead of all with all, giving (..., n, n').
+        """
+        if name == "base":
+            return KernelGram(self.decision.kernel, X, Y, elementwise)
+        if name in OF_DECISION:
+            x = self._decided(X)
+            return OfDecision(x, x if Y is None else self._decided(Y), OF_DECISION[name], elementwise)
+        formula, has_unit = OF_KERNEL[name]
+        component = gram(formula, self.kernel.evaluator, X, Y, elementwise=elementwise)
+        return Scaled(component, self.mean_diagonal) if has_unit else component
+
+    def _decided(self, X: Array) -> Decided:
+        return self._recent.get(
+            "decision", (X,), lambda points: Decided(self.decision, self.decision_mean, self.decision_spread, points)
+        )
+
+
+OF_KERNEL: Mapping[str, tuple[Formula, bool]] = MappingProxyType(
+    {
+        "reweighted": (Reweighted(), True),
+        "normalised": (Normalised(), False),
+        "feature_distance": (FeatureDistance(), True),
+    }
+)
+"""Components that are formulas in K^E, and whether they are in units of it."""
+
+OF_DECISION: Mapping[str, Symmetric] = MappingProxyType(
+    {
+        "moment": Symmetric(lambda left, right: left * right, lambda left, right: right),
+        "decision_distance": Symmetric(lambda left, right: (left - right) ** 2, lambda left, right: 2 * (left - right)),
+    }
+)
+"""Components that are functions of the standardised decision function at both points."""
+
+COMPONENTS = ("base", *OF_KERNEL, *OF_DECISION)
+"""Names of the fixed components."""

@@ -1,0 +1,217 @@
+"""Evaluation of a re-weighted kernel by explicit monomial features, ``S(x * y) = sum_k (w_k x^k) (w_k y^k)``."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from mkbo_plugins.core.arrays import Array, constant, joined, runs
+from mkbo_plugins.core.evaluation.features import EPS
+from mkbo_plugins.core.evaluation.monomials import Monomials, nonzero
+from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledSum, SumForm, batched
+
+EVALUATION_COST, PRODUCT_COST, ROW_COST = 4.0, 1 / 60, 10.0
+"""Time of one monomial at one point, of one term of a product of features, and of starting a row of monomials in
+points, the first two in units of one term of the pair sum."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSum(SumForm):
+    """Evaluator through the features kept; every Gram matrix is positive semi-definite by construction.
+
+    Parameters
+    ----------
+    monomials
+        The monomials kept.
+    weights
+        Feature weights w_k in units of ``exp(log_unit)``, (M,).
+    rounding
+        Bounds on the errors of ``w_k^2``, (M,).
+    charges
+        Bounds on the squared weights left out, charged to monomials kept, (M,).
+    log_unit
+        Logarithm of the unit.
+    """
+
+    monomials: Monomials
+    weights: np.ndarray
+    rounding: np.ndarray
+    charges: np.ndarray
+    log_unit: float
+    name = "features"
+
+    @cached_property
+    def _of_squares(self) -> np.ndarray:
+        """Coefficients of the squared monomials in the diagonal, its error and its truncation, (3, M)."""
+        squared = self.weights**2
+        computing = 4 * EPS * (8 + self.monomials.degrees + math.sqrt(len(squared))) * squared
+        return np.stack([squared, self.rounding + self.charges + computing, self.charges])
+
+    def cost(self, few: int, many: int, entries: int) -> float:
+        """Return the time to evaluate a number of entries between two sets of points, in terms of the pair sum."""
+        block = max(1, MAX_ENTRIES // len(self.monomials))
+        kept = many <= block // 2
+        evaluations = few if kept else few + many * math.ceil(few / block)
+        # Rows of few points cost more than their entries.
+        row = 1 + ROW_COST / min(max(few, 1), max(1, block // 2))
+        return len(self.monomials) * (EVALUATION_COST * row * evaluations + PRODUCT_COST * entries)
+
+    def prepare(self, X: Array) -> Prepared:
+        """Return points (n, d) with their diagonal."""
+        xp = array_namespace(X)
+        coefficients = constant(self._of_squares, X)
+        sums = []
+        for rows in self._blocks(X.shape[0], share=1.0):
+            values = self.monomials.evaluate(nonzero(X[rows, :]))
+            sums.append(xp.matmul(coefficients, values * values))
+        diagonal, error, truncation = sums[0] if len(sums) == 1 else xp.concat(sums, axis=1)
+        half = xp.full_like(diagonal, self.log_unit)
+        return Prepared(self, X, half, diagonal, error, truncation, values if len(sums) == 1 else None)
+
+    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Array:
+        """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
+        xp = array_namespace(P.points)
+        if P.points.shape[0] == Q.points.shape[0] == b:
+            return self._rowwise(P, Q)[:, None, None]
+        if b > 1:
+            squared = constant(self.weights**2, P.points)[:, None]
+            grams = [xp.matmul(xp.matrix_transpose(left), squared * right) for _, left, right in self._batches(P, Q, b)]
+            return joined(grams, axis=0)
+        if P is Q and P.values is not None:
+            left = P.values * constant(self.weights, P.points)[:, None]
+            gram = xp.matmul(xp.matrix_transpose(left), left)
+            return ((gram + xp.matrix_transpose(gram)) / 2)[None, ...]
+        squared = constant(self.weights**2, P.points)[:, None]
+        left_is_smaller = P.points.shape[0] <= Q.points.shape[0]
+        blocks = []
+        for _, values in self._value_blocks(P, share=1.0):
+            left = xp.matrix_transpose(values * squared if left_is_smaller else values)
+            parts = [
+                xp.matmul(left, others if left_is_smaller else others * squared)
+                for _, others in self._value_blocks(Q, share=0.5)
+            ]
+            blocks.append(joined(parts, axis=1))
+        gram = joined(blocks, axis=0)
+        return ((gram + xp.matrix_transpose(gram)) / 2 if P is Q else gram)[None, ...]
+
+    def vjp(self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+        """Pull a gradient (b, n, m) with respect to `between` back to both points, or only the first."""
+        xp = array_namespace(P.points)
+        b = upstream.shape[0]
+        squared = constant(self.weights**2, P.points)[:, None]
+        if b > 1:
+            pulled = []
+            for batch, values, others in self._batches(P, Q, b):
+                slope = upstream[batch, ...]
+                to_x, to_y = squared * xp.matmul(others, xp.matrix_transpose(slope)), squared * xp.matmul(values, slope)
+                pulled.append((self._pull(P, batch, values, to_x), self._pull(Q, batch, others, to_y)))
+            of_x, of_y = (joined(list(parts), axis=0) for parts in zip(*pulled, strict=True))
+            return of_x, of_y if second else None
+        of_x, of_y = [], xp.zeros_like(Q.points)
+        for rows, values in self._value_blocks(P, share=1.0):
+            to_x = xp.zeros_like(values)
+            for columns, others in self._value_blocks(Q, share=0.5):
+                slope = upstream[0, rows, columns]
+                to_x = to_x + xp.matmul(others, xp.matrix_transpose(slope))
+                if second:
+                    to_y = squared * xp.matmul(values, slope)
+                    of_y[columns, :] += self.monomials.vjp(nonzero(Q.points[columns, :]), others, to_y)
+            of_x.append(self.monomials.vjp(nonzero(P.points[rows, :]), values, squared * to_x))
+        return joined(of_x, axis=0)[None, ...], of_y[None, ...] if second else None
+
+    def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
+        """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, m, d)."""
+        xp = array_namespace(P.points)
+        factors = constant((self.weights**2)[:, None] * self.monomials.float_exponents, P.points)
+        blocks = []
+        for _, values in self._value_blocks(P, share=0.5):
+            weighted = [xp.matrix_transpose(values * factors[:, j][:, None]) for j in range(factors.shape[1])]
+            parts = [
+                xp.stack([xp.matmul(left, others) for left in weighted], axis=-1)
+                for _, others in self._value_blocks(Q, share=0.25)
+            ]
+            blocks.append(joined(parts, axis=1))
+        return joined(blocks, axis=0) / (nonzero(P.points)[:, None, :] * nonzero(Q.points)[None, :, :])
+
+    def diagonal_gradient(self, P: Prepared) -> Array:
+        """Return the gradient of each diagonal in its point, (n, d)."""
+        return self._gradient(P.points, power=2, values=P.values)
+
+    def pointwise(self, U: Array) -> ScaledSum:
+        """Return S at points U (..., d), each result (...)."""
+        xp = array_namespace(U)
+        flat = xp.reshape(U, (-1, U.shape[-1]))
+        coefficients = constant(self._of_squares, U)
+        sums = []
+        for rows in self._blocks(flat.shape[0]):
+            values = self.monomials.evaluate(flat[rows, :])
+            total = xp.matmul(coefficients[:1, :], values)
+            sums.append(xp.concat([total, xp.matmul(coefficients[1:2, :], xp.abs(values))]))
+        mantissa, error = (xp.reshape(part, U.shape[:-1]) for part in joined(sums, axis=1))
+        return ScaledSum(mantissa, error, xp.full_like(mantissa, 2 * self.log_unit))
+
+    def slopes(self, U: Array, log_scale: Array) -> Array:
+        """Return ``exp(-log_scale) * dS/du`` at points U (..., d), of their shape."""
+        xp = array_namespace(U)
+        gradient = self._gradient(xp.reshape(U, (-1, U.shape[-1])), power=1)
+        return xp.reshape(gradient, U.shape) * xp.exp(2 * self.log_unit - log_scale)[..., None]
+
+    def curvatures(self, U: Array, V: Array, log_scale: Array) -> Array:
+        """Return ``exp(-log_scale) * d^2 S/du^2 V`` at points U and for vectors V, each (..., d), of their shape."""
+        xp = array_namespace(U)
+        flat = nonzero(xp.reshape(U, (-1, U.shape[-1])))
+        relative = xp.reshape(V, flat.shape) / flat
+        exponents = constant(self.monomials.float_exponents, U)
+        weighted = constant(self.weights**2, U)[:, None] * self.monomials.evaluate(flat)
+        along = xp.matmul(weighted.T * xp.matmul(relative, exponents.T), exponents)
+        product = (along - relative * xp.matmul(weighted.T, exponents)) / flat
+        return xp.reshape(product, U.shape) * xp.exp(2 * self.log_unit - log_scale)[..., None]
+
+    def _gradient(self, X: Array, power: int, values: Array | None = None) -> Array:
+        """Return the gradient of ``sum_k w_k^2 x^{power k}`` at points (n, d)."""
+        points = nonzero(X)
+        squared = constant(self.weights**2, X)[:, None]
+        gradients = []
+        for rows in self._blocks(X.shape[0]):
+            block = self.monomials.evaluate(points[rows, :]) if values is None else values[:, rows]
+            slope = squared + 0 * block if power == 1 else 2 * squared * block
+            gradients.append(self.monomials.vjp(points[rows, :], block, slope))
+        return joined(gradients, axis=0)
+
+    def _rowwise(self, P: Prepared, Q: Prepared) -> Array:
+        """Return the mantissas of ``S(x_i * y_i)``, (n,)."""
+        return P.diagonal if P is Q else self.pointwise(P.points * Q.points).mantissa
+
+    def _value_blocks(self, P: Prepared, share: float) -> Iterator[tuple[slice, Array]]:
+        """Yield slices of points with their monomials, of a share of the largest array allowed."""
+        if P.values is not None:
+            yield slice(None), P.values
+            return
+        for rows in self._blocks(P.points.shape[0], share):
+            yield rows, self.monomials.evaluate(nonzero(P.points[rows, :]))
+
+    def _batches(self, P: Prepared, Q: Prepared, b: int) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield slices of batches with the monomials of both points in them, (batches, M, n) and (batches, M, m)."""
+        xp = array_namespace(P.points)
+        for batch in runs(b, MAX_ENTRIES * b // (len(self.monomials) * (P.points.shape[0] + Q.points.shape[0]))):
+            both = []
+            for R in (P, Q):
+                n = R.points.shape[0] // b
+                rows = slice(batch.start * n, batch.stop * n)
+                values = self.monomials.evaluate(nonzero(R.points[rows, :])) if R.values is None else R.values[:, rows]
+                both.append(xp.permute_dims(xp.reshape(values, (values.shape[0], -1, n)), (1, 0, 2)))
+            yield batch, *both
+
+    def _pull(self, P: Prepared, batch: slice, values: Array, upstream: Array) -> Array:
+        """Pull a gradient with respect to monomials (batches, M, n) back to points of these batches."""
+        n = values.shape[2]
+        xp = array_namespace(values)
+        points = batched(nonzero(P.points[batch.start * n : batch.stop * n, :]), values.shape[0])
+        of_logarithms = xp.matmul(constant(self.monomials.float_exponents.T, points), upstream * values)
+        return xp.matrix_transpose(of_logarithms) / points
+
+    def _blocks(self, count: int, share: float = 0.5) -> Iterator[slice]:
+        return runs(count, int(share * MAX_ENTRIES) // len(self.monomials))

@@ -1,0 +1,76 @@
+"""The pair sum in the least precision that each entry needs."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.evaluation.features import EPS
+from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum
+from mkbo_plugins.core.evaluation.prepared import Prepared, batched
+
+SMALLEST = 1e-100
+"""Least diagonal that errors are taken relative to."""
+
+
+@dataclass(frozen=True, eq=False)
+class MixedPrepared(Prepared):
+    """Points with the relative errors (n,) that the sum in double precision alone would have there."""
+
+    plain: Array = None
+
+
+@dataclass(frozen=True, eq=False)
+class MixedPairSum(PairSum):
+    """The pair sum, in double-double arithmetic for entries whose error would exceed a limit.
+
+    An entry's relative error is the root of the product of those of its points, so that few entries need it where only
+    few points cancel badly.
+
+    Parameters
+    ----------
+    kernel, points, sign, log_abs, log_low
+        As for `PairSum`.
+    limit
+        Largest relative error of an entry.
+    """
+
+    limit: float = 0.0
+
+    name = "mixed pairs"
+
+    def prepare(self, X: Array) -> MixedPrepared:
+        """Return points (n, d) with their diagonal."""
+        xp = array_namespace(X)
+        P = super().prepare(X)
+        plain = xp.clip(P.error / xp.clip(P.diagonal, SMALLEST, None), None, 1 / SMALLEST)
+        diagonal, error, poor = P.diagonal, P.error, plain > self.limit
+        if bool(xp.any(poor)):
+            finer = self.extended.prepare(X[poor, :])
+            diagonal[poor], error[poor] = finer.diagonal, finer.error
+        # What holds for entries, whose other point may be a worse one.
+        error = xp.maximum(error, (1 - 4 * EPS) * self.limit * xp.abs(diagonal))
+        return MixedPrepared(self, X, P.half_log_scale, diagonal, error, P.truncation, None, plain)
+
+    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Array:
+        """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
+        assert isinstance(P, MixedPrepared)
+        assert isinstance(Q, MixedPrepared)
+        xp = array_namespace(P.points)
+        gram = super().between(P, Q, b)
+        poor = batched(P.plain, b)[:, :, None] * batched(Q.plain, b)[:, None, :] > self.limit**2
+        n, m = gram.shape[1:]
+        symmetric = P is Q and b == 1
+        (wanting,) = np.nonzero(np.asarray(xp.triu(poor) if symmetric else poor).ravel())
+        if wanting.size:
+            flat = xp.reshape(gram, (-1,))
+            flat[wanting] = self.extended.entries(P, Q, wanting // m, wanting // (n * m) * m + wanting % m)
+            gram = xp.reshape(flat, gram.shape)
+        return xp.triu(gram) + xp.matrix_transpose(xp.triu(gram, k=1)) if symmetric else gram
+
+    @cached_property
+    def extended(self) -> ExtendedPairSum:
+        """The sum in double-double arithmetic."""
+        return ExtendedPairSum(self.kernel, self.points, self.sign, self.log_abs, self.log_low)

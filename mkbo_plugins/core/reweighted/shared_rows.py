@@ -1,0 +1,77 @@
+"""Batches of points, of which some are the same in every batch.
+
+Acquisition functions evaluate each of many candidates jointly with one and the same set of observed and pending points.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from mkbo_plugins.core.arrays import Array, joined
+
+
+@dataclass(frozen=True, eq=False)
+class SharedRows:
+    """Points (b, n, d): in every batch k points of its own, and the rest, which all batches share.
+
+    Parameters
+    ----------
+    own
+        Points of each batch alone, one batch after the other, (b k, d).
+    shared
+        Points of all batches, (n - k, d).
+    positions
+        Positions among n of the k own points, followed by those of the shared ones, (n,).
+    own_count
+        Number k of own points in a batch.
+    """
+
+    own: Array
+    shared: Array
+    positions: np.ndarray
+    own_count: int
+
+    @classmethod
+    def of(cls, X: Array) -> "SharedRows":
+        """Tell points (b, n, d) with b > 0 apart; points (n, d) are shared by any number of batches."""
+        xp = array_namespace(X)
+        if X.ndim == 2:
+            return cls(X[:0, :], X, np.arange(X.shape[0]), 0)
+        same = np.array(xp.all(X[:1, ...] == X, axis=(0, 2)).tolist(), dtype=bool)
+        own, shared = np.flatnonzero(~same), np.flatnonzero(same)
+        flat = xp.reshape(_taken(X, own, axis=1) if len(shared) else X, (-1, X.shape[-1])) if len(own) else X[0, :0, :]
+        return cls(flat, _taken(X[0, ...], shared, axis=0), np.concatenate([own, shared]), len(own))
+
+    def spread(self, of_own: Array | None, of_shared: Array | None, b: int) -> Array:
+        """Return values of own points (b k, ...) and of shared ones (m, ...) as (b, n, ...), in order of `positions`.
+
+        The batch axis is 1 where there are no own points.
+        """
+        parts = []
+        if of_own is not None:
+            xp = array_namespace(of_own)
+            parts.append(xp.reshape(of_own, (b, self.own_count, *of_own.shape[1:])))
+        if of_shared is not None:
+            xp = array_namespace(of_shared)
+            repeated = (b if parts else 1, *of_shared.shape)
+            parts.append(xp.broadcast_to(of_shared[None, ...], repeated))
+        return joined(parts, axis=1)
+
+    def sort(self, values: Array, axis: int) -> Array:
+        """Bring an axis of values for all n points into the order of `positions`."""
+        return values if self._in_order else _taken(values, self.positions, axis)
+
+    def restore(self, values: Array, axis: int) -> Array:
+        """Undo `sort`."""
+        return values if self._in_order else _taken(values, np.argsort(self.positions), axis)
+
+    @cached_property
+    def _in_order(self) -> bool:
+        return bool((np.diff(self.positions) == 1).all())
+
+
+def _taken(values: Array, index: np.ndarray, axis: int) -> Array:
+    xp = array_namespace(values)
+    return xp.take(values, xp.asarray(index, device=device(values)), axis=axis)
