@@ -6,27 +6,69 @@ import torch
 from torch import Tensor
 
 from mkbo_plugins.core.components.several import FixedComponents
+from mkbo_plugins.core.evaluation.prepared import SumForm
 
 
 class _Component(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, fixed: FixedComponents, name: str, elementwise: bool, X: Tensor, Y: Tensor | None) -> Tensor:
-        component = fixed.component(name, _array(X), None if Y is None else _array(Y), elementwise=elementwise)
-        ctx.component, ctx.same = component, Y is None
-        return _tensor(component.value, X)
+    """A component with the first derivative that it knows, and further ones through what it is composed of."""
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[None, None, None, Tensor, Tensor | None]:
-        second = ctx.same or ctx.needs_input_grad[4]
-        of_x, of_y = ctx.component.vjp(_array(upstream), second=second)
-        if ctx.same:
-            return None, None, None, _tensor(of_x + of_y, upstream), None
-        return None, None, None, _tensor(of_x, upstream), _tensor(of_y, upstream) if second else None
+    def forward(ctx: Any, fixed: FixedComponents, name: str, elementwise: bool, X: Tensor, Y: Tensor | None) -> Tensor:
+        ctx.save_for_backward(X, Y)
+        ctx.fixed, ctx.name, ctx.elementwise = fixed, name, elementwise
+        ctx.component = fixed.component(name, _array(X), None if Y is None else _array(Y), elementwise=elementwise)
+        return _tensor(ctx.component.value, X)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[None, None, None, Tensor | None, Tensor | None]:
+        X, Y = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the gradient is to be differentiated again
+            value = ctx.fixed.composed(ctx.name, X, Y, _Sum.apply, elementwise=ctx.elementwise)
+            wanted = [Z for Z, needed in zip((X, Y), ctx.needs_input_grad[3:], strict=True) if needed]
+            gradients = iter(torch.autograd.grad(value, wanted, upstream, create_graph=True))
+            return None, None, None, *(next(gradients) if needed else None for needed in ctx.needs_input_grad[3:])
+        of_x, of_y = ctx.component.vjp(_array(upstream), second=Y is None or ctx.needs_input_grad[4])
+        if Y is None:
+            return None, None, None, _tensor(of_x + of_y, X), None
+        return None, None, None, _tensor(of_x, X), None if of_y is None else _tensor(of_y, X)
+
+
+class _Sum(torch.autograd.Function):
+    """The sum S(U) of a re-weighted kernel on logarithmic scales, (...), at points U (..., d)."""
+
+    @staticmethod
+    def forward(ctx: Any, form: SumForm, U: Tensor, log_scale: Tensor) -> Tensor:
+        ctx.save_for_backward(U, log_scale)
+        ctx.form = form
+        mantissa, _, scale = form.pointwise(_array(U))
+        return _tensor(mantissa, U) * torch.exp(_tensor(scale, U) - log_scale)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor, None]:
+        U, log_scale = ctx.saved_tensors
+        return None, upstream[..., None] * _Slopes.apply(ctx.form, U, log_scale), None
+
+
+class _Slopes(torch.autograd.Function):
+    """The gradient of `_Sum` in U, (..., d)."""
+
+    @staticmethod
+    def forward(ctx: Any, form: SumForm, U: Tensor, log_scale: Tensor) -> Tensor:
+        ctx.save_for_backward(U, log_scale)
+        ctx.form = form
+        return _tensor(form.slopes(_array(U), _array(log_scale)), U)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor, None]:
+        if torch.is_grad_enabled():
+            raise NotImplementedError("a pre-trained covariance has no third derivatives in its inputs")
+        U, log_scale = ctx.saved_tensors
+        return None, _tensor(ctx.form.curvatures(_array(U), _array(upstream), _array(log_scale)), U), None
 
 
 def _array(tensor: Tensor) -> Any:
     """Return a tensor as the core should see it: on the host as NumPy, whose small operations cost a fraction."""
-    return tensor.detach().numpy() if tensor.device.type == "cpu" else tensor
+    return tensor.detach().numpy() if tensor.device.type == "cpu" else tensor.detach()
 
 
 def _tensor(array: Any, like: Tensor) -> Tensor:
@@ -34,7 +76,7 @@ def _tensor(array: Any, like: Tensor) -> Tensor:
 
 
 def component(fixed: FixedComponents, name: str, X: Tensor, Y: Tensor | None, *, elementwise: bool = False) -> Tensor:
-    """Return `PretrainedComponents.component` at tensors, differentiable in both of them.
+    """Return `PretrainedComponents.component` at tensors, differentiable twice in both of them.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ import copy
 import io
 import pickle
 import unittest
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ import torch
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 
 from mkbo_plugins.botorch import PretrainedKernel
-from mkbo_plugins.botorch.differentiable import part
+from mkbo_plugins.botorch.differentiable import component
 from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
 from mkbo_plugins.errors import ArtefactError, KernelError
 from tests.botorch.conftest import PRETRAINED_FORMS, four_coordinates
@@ -340,15 +340,43 @@ def test_gradients_of_parts(name, elementwise):
     fixed = four_coordinates().fixed
     x, y = make_points(3, stock_dims=0), make_points(3, seed=1, stock_dims=0)
     x, y = x[:, :4].clone().requires_grad_(), y[:, :4].clone().requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, b: part(fixed, name, a, b, elementwise=elementwise), (x, y))
-    assert torch.autograd.gradcheck(lambda a: part(fixed, name, a, None, elementwise=elementwise), (x,))
+    assert torch.autograd.gradcheck(lambda a, b: component(fixed, name, a, b, elementwise=elementwise), (x, y))
+    assert torch.autograd.gradcheck(lambda a: component(fixed, name, a, None, elementwise=elementwise), (x,))
     batch = torch.stack([x.detach(), y.detach() * 0.5])
     shared = y.detach().expand(2, 3, 4)
     for second in (shared, batch.flip(0)):
         left, right = batch.clone().requires_grad_(), second.clone().requires_grad_()
-        assert torch.autograd.gradcheck(lambda a, b: part(fixed, name, a, b, elementwise=elementwise), (left, right))
+        assert torch.autograd.gradcheck(
+            lambda a, b: component(fixed, name, a, b, elementwise=elementwise), (left, right)
+        )
         right = second.clone()
-        assert torch.autograd.gradcheck(lambda a, b: part(fixed, name, a, b, elementwise=elementwise), (left, right))
+        assert torch.autograd.gradcheck(
+            lambda a, b: component(fixed, name, a, b, elementwise=elementwise), (left, right)
+        )
+
+
+@pytest.mark.parametrize("choice", ["features", "pairs"])
+@pytest.mark.parametrize("elementwise", [False, True])
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_second_derivatives_of_components(name, elementwise, choice):
+    fixed = replace(four_coordinates().fixed, choice=choice)
+    x, y = (make_points(2, seed=seed, stock_dims=0)[:, :4].clone().requires_grad_() for seed in (0, 1))
+    assert torch.autograd.gradgradcheck(lambda a, b: component(fixed, name, a, b, elementwise=elementwise), (x, y))
+    assert torch.autograd.gradgradcheck(lambda a: component(fixed, name, a, None, elementwise=elementwise), (x,))
+    batch = torch.stack([x.detach(), y.detach() * 0.5]).requires_grad_()
+    assert torch.autograd.gradgradcheck(
+        lambda a: component(fixed, name, a, y.detach().expand(2, 2, 4), elementwise=elementwise), (batch,)
+    )
+
+
+def test_third_derivatives_are_refused():
+    fixed, x = four_coordinates().fixed, make_points(1, stock_dims=0)[:, :4].clone().requires_grad_()
+    value = component(fixed, "reweighted", x, x.detach() * 0.5).sum()
+    for _ in range(2):
+        (gradient,) = torch.autograd.grad(value, x, create_graph=True)
+        value = gradient.sum()
+    with pytest.raises(NotImplementedError, match="third derivatives"):
+        torch.autograd.grad(value, x, create_graph=True)
 
 
 def test_is_not_stationary():

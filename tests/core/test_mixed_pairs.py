@@ -7,7 +7,7 @@ import torch
 from mkbo_plugins.core import SquaredExponential, reweight
 from mkbo_plugins.core.evaluation.evaluator import PAIR_SHARE, CertifiedEvaluator
 from mkbo_plugins.core.evaluation.mixed_pairs import MixedPairSum
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, compose
+from mkbo_plugins.core.evaluation.pair_sum import SCALE_STEPS, ExtendedPairSum, PairSum, compose
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +37,10 @@ def test_entries_have_the_least_precision_that_they_need(forms):
     found, cheap, best = (form.between(form.prepare(X), form.prepare(Y))[0] for form in forms)
     poor = np.sqrt(np.outer(relative(plain, X), relative(plain, Y))) > mixed.limit
     assert 0 < poor.sum() < poor.size
-    np.testing.assert_array_equal(found[poor], best[poor])
+    np.testing.assert_allclose(found[poor], best[poor], rtol=1e-15)
     # The rounding of a sum depends on how many points are computed at once, up to what is stated of its terms.
     P, Q = plain.prepare(X), plain.prepare(Y)
-    assert (np.abs(found - cheap) <= np.sqrt(np.outer(P.error, Q.error)))[~poor].all()
+    assert (np.abs(found - cheap) <= 2 * np.sqrt(np.outer(P.error, Q.error)))[~poor].all()
     P, Q = fine.prepare(X), fine.prepare(Y)
     assert (np.abs(found - best) / np.sqrt(np.outer(P.diagonal, Q.diagonal))).max() <= mixed.limit
 
@@ -54,7 +54,19 @@ def test_diagonals_state_the_precision_they_have(forms):
     assert (np.abs(P.diagonal - exact) <= P.error + 1e-15 * exact).all()
     wanting = relative(plain, X) > mixed.limit
     assert wanting.any()
-    assert (P.diagonal == exact)[wanting].all()
+    np.testing.assert_allclose(P.diagonal[wanting], exact[wanting], rtol=1e-15)
+
+
+def test_diagonals_are_all_on_the_scale_of_their_point(forms, monkeypatch):
+    mixed, *_ = forms
+    X = points(3)
+    before, half_scale = mixed.prepare(X), PairSum._half_scale
+    assert (before.plain > mixed.limit).any()
+    # What another order of additions does where a scale is rounded up.
+    monkeypatch.setattr(ExtendedPairSum, "_half_scale", lambda form, Z: half_scale(form, Z) + 1 / SCALE_STEPS)
+    P = mixed.prepare(X)
+    np.testing.assert_array_equal(P.half_log_scale, before.half_log_scale)
+    assert (np.abs(P.diagonal - before.diagonal) <= 2 * before.error).all()
 
 
 def test_gram_matrices_are_symmetric_and_rows_are_their_diagonal(forms):
@@ -64,10 +76,11 @@ def test_gram_matrices_are_symmetric_and_rows_are_their_diagonal(forms):
     (gram,) = mixed.between(P, P)
     assert np.array_equal(gram, gram.T)
     scale = np.sqrt(np.outer(P.diagonal, P.diagonal))
-    assert (np.abs(gram - mixed.between(P, mixed.prepare(X.copy()))[0]) <= mixed.limit * scale).all()
+    # Values computed in two ways differ by up to twice the error of one.
+    assert (np.abs(gram - mixed.between(P, mixed.prepare(X.copy()))[0]) <= 2 * mixed.limit * scale).all()
     scale = np.sqrt(P.diagonal * Q.diagonal)
     rowwise = mixed.between(P, Q, len(X))[:, 0, 0]
-    assert (np.abs(rowwise - np.diag(mixed.between(P, Q)[0])) <= mixed.limit * scale).all()
+    assert (np.abs(rowwise - np.diag(mixed.between(P, Q)[0])) <= 2 * mixed.limit * scale).all()
 
 
 def test_batches_and_tensors_give_the_same(forms):

@@ -11,10 +11,11 @@ from array_api_compat import array_namespace
 from mkbo_plugins.core.arrays import Array, per_pair
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.evaluation.evaluator import Choice
+from mkbo_plugins.core.evaluation.prepared import SumForm
 from mkbo_plugins.core.evaluation.recent import Recent
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
-from mkbo_plugins.core.reweighted.gram import gram
+from mkbo_plugins.core.reweighted.gram import composed, gram
 from mkbo_plugins.core.reweighted.normalisation import NormalisedKernel, normalise
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 
@@ -243,6 +244,27 @@ class PretrainedComponents:
         formula, has_unit = OF_KERNEL[name]
         component = gram(formula, self.kernel.evaluator, X, Y, elementwise=elementwise)
         return Scaled(component, self.mean_diagonal) if has_unit else component
+
+    def composed(
+        self,
+        name: str,
+        X: Array,
+        Y: Array | None,
+        S: Callable[[SumForm, Array, Array], Array],
+        *,
+        elementwise: bool = False,
+    ) -> Array:
+        """Return the value of a component by operations that a host differentiates; S as for `gram.composed`."""
+        if name == "base":
+            return KernelGram(self.decision.kernel, X, Y, elementwise).value
+        if name in OF_DECISION:
+            x, y = (
+                Decided(self.decision, self.decision_mean, self.decision_spread, Z) for Z in (X, X if Y is None else Y)
+            )
+            return OfDecision(x, y, OF_DECISION[name], elementwise).value
+        formula, has_unit = OF_KERNEL[name]
+        value = composed(formula, self.kernel.evaluator, X, Y, S, elementwise=elementwise)
+        return value / self.mean_diagonal if has_unit else value
 
     def _decided(self, X: Array) -> Decided:
         return self._recent.get(

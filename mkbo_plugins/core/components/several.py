@@ -1,6 +1,6 @@
 """The fixed parts of covariances pre-trained on several tables, over the coordinates of all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import accumulate
@@ -11,6 +11,7 @@ from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.components.components import COMPONENTS, Component, PretrainedComponents
+from mkbo_plugins.core.evaluation.prepared import SumForm
 from mkbo_plugins.core.forms import of_table
 
 
@@ -73,6 +74,21 @@ class SeveralTables:
         of_y = None if Y is None else Y[..., columns]
         component = self.members[table].component(plain, X[..., columns], of_y, elementwise=elementwise)
         return OfColumns(component, columns, X.shape[-1])
+
+    def composed(
+        self,
+        name: str,
+        X: Array,
+        Y: Array | None,
+        S: Callable[[SumForm, Array, Array], Array],
+        *,
+        elementwise: bool = False,
+    ) -> Array:
+        """Return the value of a component of one table as `PretrainedComponents.composed` does."""
+        plain, table = self._names[name]
+        columns = list(self.columns[table])
+        of_y = None if Y is None else Y[..., columns]
+        return self.members[table].composed(plain, X[..., columns], of_y, S, elementwise=elementwise)
 
     @cached_property
     def _names(self) -> dict[str, tuple[str, int]]:

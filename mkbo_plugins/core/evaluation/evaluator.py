@@ -143,9 +143,8 @@ class CertifiedEvaluator:
         return best[1]
 
     def shared(self, key: Hashable, P: Prepared, Q: Prepared, compute: Callable[[], Array]) -> Array:
-        """Return a result between points that batches share, from those kept where they are the same by value."""
-        points = (P.points,) if P is Q else (P.points, Q.points)
-        return self._values.get((key, id(P.form)), points, lambda *_: compute())
+        """Return a result between points that batches share, kept for as long as they are the points kept ready."""
+        return self._values.get((key, P, Q), (), compute)
 
     def pointwise(self, U: Array) -> ScaledSum:
         """Return S at points U (..., d), each result (...), for kernels of any number of arguments."""

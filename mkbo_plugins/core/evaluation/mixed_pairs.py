@@ -48,7 +48,7 @@ class MixedPairSum(PairSum):
         plain = xp.clip(P.error / xp.clip(P.diagonal, SMALLEST, None), None, 1 / SMALLEST)
         diagonal, error, poor = P.diagonal, P.error, plain > self.limit
         if bool(xp.any(poor)):
-            finer = self.extended.prepare(X[poor, :])
+            finer = self.extended.on_scale(X[poor, :], P.half_log_scale[poor])
             diagonal[poor], error[poor] = finer.diagonal, finer.error
         # What holds for entries, whose other point may be a worse one.
         error = xp.maximum(error, (1 - 4 * EPS) * self.limit * xp.abs(diagonal))

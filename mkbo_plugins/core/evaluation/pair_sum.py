@@ -90,10 +90,17 @@ class PairSum(SumForm):
 
     def prepare(self, X: Array) -> Prepared:
         """Return points (n, d) with their diagonal."""
-        half = self._half_scale(X)
+        return self.on_scale(X, self._half_scale(X) + self._unit)
+
+    def on_scale(self, X: Array, half_log_scale: Array) -> Prepared:
+        """Return points (n, d) with their diagonal on the scales (n,) that another sum of these terms chose.
+
+        A scale chosen anew may be another by one step: before it is rounded up it depends on the order of additions.
+        """
+        half = half_log_scale - self._unit
         diagonal = self._sum(X, X, half, half)
         error = self._error(X * X, 2 * half, diagonal)
-        return Prepared(self, X, half + self._unit, diagonal, error, array_namespace(X).zeros_like(error))
+        return Prepared(self, X, half_log_scale, diagonal, error, array_namespace(X).zeros_like(error))
 
     def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Array:
         """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""

@@ -35,12 +35,13 @@ class Prepared:
     points
         Points, (n, d), float64.
     half_log_scale
-        Half the logarithm of the diagonal's scale, (n,).
+        Half the logarithm of the diagonal's scale, (n,). It belongs to these numbers: for the same point made ready
+        once more, among others or by another BLAS, it may differ, and the mantissas with it.
     diagonal
         Mantissas, (n,).
     error
         Bounds on their absolute errors, (n,), such that ``S(x * y)`` on the scales of both points is in error by at
-        most the root of the product of both bounds.
+        most the root of the product of both bounds, each that of the set in which its point was made ready.
     truncation
         The part of `error` that is not rounding, (n,).
     values

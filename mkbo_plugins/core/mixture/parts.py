@@ -1,6 +1,7 @@
 """A kernel mixture in the place of the fixed parts of a pre-trained covariance."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.components.components import KernelGram
@@ -38,3 +39,7 @@ class MixtureParts:
         if name != PART:
             raise KernelError(f"a kernel mixture has no part {name!r}: no machine was trained; use form={PART!r}")
         return KernelGram(self.mixture, X, Y, elementwise)
+
+    def composed(self, name: str, X: Array, Y: Array | None, S: Any, *, elementwise: bool = False) -> Array:
+        """Return what `PretrainedComponents.composed` does; no S is needed."""
+        return self.component(name, X, Y, elementwise=elementwise).value

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from mkbo_plugins.core.arrays import Array, equal_points, joined, runs
+from mkbo_plugins.core.arrays import Array, equal_points, joined, per_pair, runs
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
-from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, batched
+from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, SumForm, batched
 from mkbo_plugins.core.reweighted.formulas import Formula, Side
 from mkbo_plugins.core.reweighted.shared_rows import SharedRows
 
@@ -146,6 +146,46 @@ def gram(
     if others is not right:
         value = (value + xp.matrix_transpose(value)) / 2
     return Gram(xp.astype(xp.reshape(value, shape), X.dtype), *made, tuple(blocks))
+
+
+def composed(
+    formula: Formula,
+    evaluator: CertifiedEvaluator,
+    X: Array,
+    Y: Array | None,
+    S: Callable[[SumForm, Array, Array], Array],
+    *,
+    elementwise: bool = False,
+) -> Array:
+    """Return what `gram` evaluates, composed of operations that a host differentiates as often as it likes.
+
+    It costs an evaluation of S at every product of two points, (..., n, m, d).
+
+    Parameters
+    ----------
+    formula, evaluator, X, Y, elementwise
+        As for `gram`.
+    S
+        Function of a form, points U (..., d) and logarithmic scales (...) to ``S(U) exp(-scale)``, (...), which knows
+        its derivatives in U.
+    """
+    xp = array_namespace(X)
+    d = X.shape[-1]
+    points = evaluator.prepare(*(None if Z is None else xp.reshape(Z, (-1, d)) for Z in (X, Y)))
+    sides = []
+    for Z, P in zip((X, X if Y is None else Y), points, strict=True):
+        half = xp.reshape(P.half_log_scale, Z.shape[:-1])
+        vanishing = xp.reshape(P.vanishing, Z.shape[:-1])
+        sides.append(Side(S(P.form, Z * Z, 2 * half), half, evaluator.base.log_damping(Z), vanishing))
+    pairs = [per_pair(a, b, elementwise=elementwise) for a, b in zip(*sides, strict=True)]
+    x, y = (Side(*side) for side in zip(*pairs, strict=True))
+    right = X if Y is None else Y
+    U = X * right if elementwise else X[..., :, None, :] * right[..., None, :, :]
+    value = formula.value(S(points[0].form, U, x.half_log_scale + y.half_log_scale), x, y)
+    if formula.of_equal_points is None:
+        return value
+    equal = equal_points(X, right, elementwise=elementwise)
+    return xp.where(equal, xp.full_like(value, formula.of_equal_points), value)
 
 
 def _in_batches(Z: Array, leading: tuple[int, ...]) -> Array:
