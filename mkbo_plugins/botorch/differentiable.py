@@ -23,14 +23,27 @@ class _Component(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, None, None, Tensor | None, Tensor | None]:
         X, Y = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient is to be differentiated again
-            value = ctx.fixed.composed(ctx.name, X, Y, _Sum.apply, elementwise=ctx.elementwise)
-            wanted = [Z for Z, needed in zip((X, Y), ctx.needs_input_grad[3:], strict=True) if needed]
+            value = ctx.fixed.composed(ctx.name, X, Y, _Differentiable(), elementwise=ctx.elementwise)
+            needed = ctx.needs_input_grad[3:]
+            wanted = [Z for Z, needs in zip((X, Y), needed, strict=True) if needs]
             gradients = iter(torch.autograd.grad(value, wanted, upstream, create_graph=True))
-            return None, None, None, *(next(gradients) if needed else None for needed in ctx.needs_input_grad[3:])
+            of_x, of_y = (next(gradients) if needs else None for needs in needed)
+            return None, None, None, of_x, of_y
         of_x, of_y = ctx.component.vjp(_array(upstream), second=Y is None or ctx.needs_input_grad[4])
         if Y is None:
             return None, None, None, _tensor(of_x + of_y, X), None
         return None, None, None, _tensor(of_x, X), None if of_y is None else _tensor(of_y, X)
+
+
+class _Differentiable:
+    """The sum S of a re-weighted kernel with its derivatives, as the core composes functions of it."""
+
+    @staticmethod
+    def constant(points: Tensor) -> Tensor:
+        return points.detach()
+
+    def __call__(self, form: SumForm, U: Tensor, log_scale: Tensor) -> Tensor:
+        return _Sum.apply(form, U, log_scale)
 
 
 class _Sum(torch.autograd.Function):
@@ -60,10 +73,20 @@ class _Slopes(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor, None]:
-        if torch.is_grad_enabled():
-            raise NotImplementedError("a pre-trained covariance has no third derivatives in its inputs")
         U, log_scale = ctx.saved_tensors
-        return None, _tensor(ctx.form.curvatures(_array(U), _array(upstream), _array(log_scale)), U), None
+        return None, _Curvatures.apply(ctx.form, U, upstream, log_scale), None
+
+
+class _Curvatures(torch.autograd.Function):
+    """The second derivative of `_Sum` in U along vectors V, (..., d)."""
+
+    @staticmethod
+    def forward(ctx: Any, form: SumForm, U: Tensor, V: Tensor, log_scale: Tensor) -> Tensor:
+        return _tensor(form.curvatures(_array(U), _array(V), _array(log_scale)), U)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> None:
+        raise NotImplementedError("a pre-trained covariance has no third derivatives in its inputs")
 
 
 def _array(tensor: Tensor) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 
-from mkbo_plugins.botorch import PretrainedKernel
+from mkbo_plugins.botorch import PretrainedKernel, pretrained_gp
 from mkbo_plugins.botorch.differentiable import component
 from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
 from mkbo_plugins.errors import ArtefactError, KernelError
@@ -369,6 +369,25 @@ def test_second_derivatives_of_components(name, elementwise, choice):
     )
 
 
+def test_the_hessian_of_a_posterior_mean_is_the_one_of_its_values(cov):
+    X = torch.as_tensor(cov.space.sobol(12, seed=1))
+    y = torch.sin(torch.as_tensor(cov.to_coordinates(X.numpy())).sum(dim=1, keepdim=True))
+    model, numeric = pretrained_gp(cov, X, y), [name for name in cov.space.names if name != "gas"]
+    columns = [cov.space.names.index(name) for name in numeric]
+    x, scale = X[3].clone(), X[:, columns].std(dim=0)
+
+    def mean(step):
+        point = x.clone()
+        point[columns] = x[columns] + 0.05 * scale + step * scale
+        return model.posterior(point[None, :]).mean.squeeze()
+
+    hessian = torch.autograd.functional.hessian(mean, torch.zeros(len(columns), dtype=torch.double))
+    slopes = lambda step: torch.autograd.functional.jacobian(mean, step)  # noqa: E731
+    h = 1e-5 * torch.eye(len(columns), dtype=torch.double)
+    expected = torch.stack([(slopes(step) - slopes(-step)) / 2e-5 for step in h])
+    assert torch.allclose(hessian, expected, rtol=1e-5, atol=1e-7 * expected.abs().max())
+
+
 def test_third_derivatives_are_refused():
     fixed, x = four_coordinates().fixed, make_points(1, stock_dims=0)[:, :4].clone().requires_grad_()
     value = component(fixed, "reweighted", x, x.detach() * 0.5).sum()
@@ -376,7 +395,7 @@ def test_third_derivatives_are_refused():
         (gradient,) = torch.autograd.grad(value, x, create_graph=True)
         value = gradient.sum()
     with pytest.raises(NotImplementedError, match="third derivatives"):
-        torch.autograd.grad(value, x, create_graph=True)
+        torch.autograd.grad(value, x)
 
 
 def test_is_not_stationary():
@@ -444,7 +463,7 @@ def test_fixed_parts_are_evaluated_once_for_the_same_inputs(monkeypatch):
         calls.append(name)
         return evaluate(self, name, *args, **kwargs)
 
-    monkeypatch.setattr(PretrainedComponents, "part", counted)
+    monkeypatch.setattr(PretrainedComponents, "component", counted)
     kernel, x = make_kernel(), make_points()
     for scale in (0.1, 1.0, 10.0):
         kernel.set_scale("feature_scale", scale)

@@ -11,11 +11,10 @@ from array_api_compat import array_namespace
 from mkbo_plugins.core.arrays import Array, per_pair
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.evaluation.evaluator import Choice
-from mkbo_plugins.core.evaluation.prepared import SumForm
 from mkbo_plugins.core.evaluation.recent import Recent
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
-from mkbo_plugins.core.reweighted.gram import composed, gram
+from mkbo_plugins.core.reweighted.gram import DifferentiableSum, composed, gram
 from mkbo_plugins.core.reweighted.normalisation import NormalisedKernel, normalise
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 
@@ -250,7 +249,7 @@ class PretrainedComponents:
         name: str,
         X: Array,
         Y: Array | None,
-        S: Callable[[SumForm, Array, Array], Array],
+        S: DifferentiableSum,
         *,
         elementwise: bool = False,
     ) -> Array:

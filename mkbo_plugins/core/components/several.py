@@ -1,6 +1,6 @@
 """The fixed parts of covariances pre-trained on several tables, over the coordinates of all of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import accumulate
@@ -11,8 +11,8 @@ from array_api_compat import array_namespace
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.components.components import COMPONENTS, Component, PretrainedComponents
-from mkbo_plugins.core.evaluation.prepared import SumForm
 from mkbo_plugins.core.forms import of_table
+from mkbo_plugins.core.reweighted.gram import DifferentiableSum
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class SeveralTables:
         name: str,
         X: Array,
         Y: Array | None,
-        S: Callable[[SumForm, Array, Array], Array],
+        S: DifferentiableSum,
         *,
         elementwise: bool = False,
     ) -> Array:

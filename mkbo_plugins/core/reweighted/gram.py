@@ -6,12 +6,12 @@ Points that are the same in every batch are evaluated once, with each other and 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from mkbo_plugins.core.arrays import Array, equal_points, joined, per_pair, runs
+from mkbo_plugins.core.arrays import Array, constant, equal_points, joined, per_pair, runs
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, SumForm, batched
 from mkbo_plugins.core.reweighted.formulas import Formula, Side
@@ -19,6 +19,17 @@ from mkbo_plugins.core.reweighted.shared_rows import SharedRows
 
 KEPT_ENTRIES = 1 << 20
 """Largest array of what belongs to points of all batches that is kept for the next batches, 8 MiB."""
+
+
+class DifferentiableSum(Protocol):
+    """A host's way to differentiate the sum S of a re-weighted kernel more than once."""
+
+    @staticmethod
+    def constant(points: Array) -> Array:
+        """Return points as ones that are not differentiated."""
+
+    def __call__(self, form: SumForm, U: Array, log_scale: Array) -> Array:
+        """Return ``S(U) exp(-log_scale)``, (...), at points U (..., d), with its derivatives in U."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +164,7 @@ def composed(
     evaluator: CertifiedEvaluator,
     X: Array,
     Y: Array | None,
-    S: Callable[[SumForm, Array, Array], Array],
+    S: DifferentiableSum,
     *,
     elementwise: bool = False,
 ) -> Array:
@@ -166,15 +177,14 @@ def composed(
     formula, evaluator, X, Y, elementwise
         As for `gram`.
     S
-        Function of a form, points U (..., d) and logarithmic scales (...) to ``S(U) exp(-scale)``, (...), which knows
-        its derivatives in U.
+        The host's way to differentiate S.
     """
     xp = array_namespace(X)
     d = X.shape[-1]
-    points = evaluator.prepare(*(None if Z is None else xp.reshape(Z, (-1, d)) for Z in (X, Y)))
+    points = evaluator.prepare(*(None if Z is None else S.constant(xp.reshape(Z, (-1, d))) for Z in (X, Y)))
     sides = []
     for Z, P in zip((X, X if Y is None else Y), points, strict=True):
-        half = xp.reshape(P.half_log_scale, Z.shape[:-1])
+        half = constant(xp.reshape(P.half_log_scale, Z.shape[:-1]), Z)
         vanishing = xp.reshape(P.vanishing, Z.shape[:-1])
         sides.append(Side(S(P.form, Z * Z, 2 * half), half, evaluator.base.log_damping(Z), vanishing))
     pairs = [per_pair(a, b, elementwise=elementwise) for a, b in zip(*sides, strict=True)]
