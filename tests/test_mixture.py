@@ -34,7 +34,7 @@ def test_gradient_is_that_of_its_values(mixture, elementwise):
     points, steps = rng.uniform(-1, 1, (2, 2, 4, len(mixture.space.coordinate_names)))
 
     def component(shift):
-        return mixture.fixed.component("base", *(points + shift * steps), elementwise=elementwise)
+        return component_of(mixture.fixed, "base", *(points + shift * steps), elementwise=elementwise)
 
     upstream = rng.normal(size=component(0).value.shape)
     gradients = component(0).vjp(upstream)

@@ -9,27 +9,38 @@ from mkbo_plugins.core.components.several import FixedComponents
 from mkbo_plugins.core.evaluation.prepared import SumForm
 
 
-class _Component(torch.autograd.Function):
-    """A component with the first derivative that it knows, and further ones through what it is composed of."""
+class _Components(torch.autograd.Function):
+    """Components with the first derivatives that they know, and further ones through what they are composed of."""
 
     @staticmethod
-    def forward(ctx: Any, fixed: FixedComponents, name: str, elementwise: bool, X: Tensor, Y: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any, fixed: FixedComponents, names: tuple[str, ...], elementwise: bool, X: Tensor, Y: Tensor | None
+    ) -> tuple[Tensor, ...]:
         ctx.save_for_backward(X, Y)
-        ctx.fixed, ctx.name, ctx.elementwise = fixed, name, elementwise
-        ctx.component = fixed.component(name, _array(X), None if Y is None else _array(Y), elementwise=elementwise)
-        return _tensor(ctx.component.value, X)
+        ctx.fixed, ctx.elementwise = fixed, elementwise
+        ctx.components = fixed.components(names, _array(X), None if Y is None else _array(Y), elementwise=elementwise)
+        return tuple([_tensor(ctx.components[name].value, X) for name in names])
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[None, None, None, Tensor | None, Tensor | None]:
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[None, None, None, Tensor | None, Tensor | None]:
         X, Y = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient is to be differentiated again
-            value = ctx.fixed.composed(ctx.name, X, Y, _Differentiable(), elementwise=ctx.elementwise)
+            values = [
+                ctx.fixed.composed(name, X, Y, _Differentiable(), elementwise=ctx.elementwise)
+                for name in ctx.components
+            ]
             needed = ctx.needs_input_grad[3:]
             wanted = [Z for Z, needs in zip((X, Y), needed, strict=True) if needs]
-            gradients = iter(torch.autograd.grad(value, wanted, upstream, create_graph=True))
+            gradients = iter(torch.autograd.grad(values, wanted, upstream, create_graph=True))
             of_x, of_y = (next(gradients) if needs else None for needs in needed)
             return None, None, None, of_x, of_y
-        of_x, of_y = ctx.component.vjp(_array(upstream), second=Y is None or ctx.needs_input_grad[4])
+        second = Y is None or ctx.needs_input_grad[4]
+        firsts, seconds = [], []
+        for component, slope in zip(ctx.components.values(), upstream, strict=True):
+            first, other = component.vjp(_array(slope), second=second)
+            firsts.append(first)
+            seconds.append(other)
+        of_x, of_y = sum(firsts), sum(seconds) if second else None
         if Y is None:
             return None, None, None, _tensor(of_x + of_y, X), None
         return None, None, None, _tensor(of_x, X), None if of_y is None else _tensor(of_y, X)
@@ -98,17 +109,19 @@ def _tensor(array: Any, like: Tensor) -> Tensor:
     return torch.as_tensor(array, dtype=like.dtype, device=like.device)
 
 
-def component(fixed: FixedComponents, name: str, X: Tensor, Y: Tensor | None, *, elementwise: bool = False) -> Tensor:
-    """Return `PretrainedComponents.component` at tensors, differentiable twice in both of them.
+def components(
+    fixed: FixedComponents, names: tuple[str, ...], X: Tensor, Y: Tensor | None, *, elementwise: bool = False
+) -> tuple[Tensor, ...]:
+    """Return `PretrainedComponents.components` at tensors, differentiable twice in both of them.
 
     Parameters
     ----------
-    fixed, name, elementwise
-        As for `PretrainedComponents.component`.
+    fixed, names, elementwise
+        As for `PretrainedComponents.components`.
     X, Y
         Frame coordinates, (..., n, d) and (..., n', d) with leading shapes that broadcast; None means Y is X.
     """
     if Y is not None and (Y.requires_grad or Y.ndim > 2 or elementwise):
         batch = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2])
         X, Y = X.expand(*batch, *X.shape[-2:]), Y.expand(*batch, *Y.shape[-2:])
-    return _Component.apply(fixed, name, elementwise, X, Y)
+    return _Components.apply(fixed, names, elementwise, X, Y)

@@ -12,7 +12,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
-from mkbo_plugins.botorch.differentiable import component
+from mkbo_plugins.botorch.differentiable import components
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.core.evaluation.recent import Recent
@@ -20,8 +20,8 @@ from mkbo_plugins.core.forms import DEFAULT_FORM, Form
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import ArtefactError, KernelError
 
-KEPT_PARTS = 8
-"""Gram parts kept for inputs seen before; hyperparameter fitting asks for the same ones at every step."""
+KEPT_COMPONENTS = 4
+"""Components kept for inputs seen before; hyperparameter fitting asks for the same ones at every step."""
 
 
 class PretrainedKernel(Kernel):
@@ -80,7 +80,7 @@ class PretrainedKernel(Kernel):
             fit_logarithm(self.stock, "lengthscale")
         for name in self.form.hyperparameters:
             self._register_scale(name)
-        self._recent = Recent(KEPT_PARTS)
+        self._recent = Recent(KEPT_COMPONENTS)
         self._constants: Tensor | None = None
 
     @property
@@ -132,13 +132,14 @@ class PretrainedKernel(Kernel):
             )
         z1 = x1[..., : self.frame_dims]
         z2 = z1 if x2 is x1 else x2[..., : self.frame_dims]
-        parts = {name: self._part(name, z1, z2, diag=diag) for name in self.form.parts}
-        scales = {name: self._per_pair(self.scale(name), diag=diag) for name in self.form.hyperparameters}
+        form, index = self.form, (..., None) if diag else (..., None, None)
+        parts = dict(zip(form.parts, self._components(form.parts, z1, z2, diag=diag), strict=True))
+        scales = {name: self.scale(name)[index] for name in form.hyperparameters}
         stock = None
         if self.stock is not None:
             s1, s2 = self._stock_inputs(x1), self._stock_inputs(x2)
             stock = self.stock(s1, s2, diag=True) if diag else self.stock(s1, s2).to_dense()
-        return self.form.covariance(parts, stock, scales)
+        return form.covariance(parts, stock, scales)
 
     def _as_constant(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Return second inputs once, and without a graph, where they are copies of the training inputs.
@@ -166,22 +167,18 @@ class PretrainedKernel(Kernel):
         # Coordinates of range 2 are centred at 0, those of range 1 begin there.
         return (x[..., : self.frame_dims] + (ranges - 1)) / ranges
 
-    def _per_pair(self, scale: Tensor, *, diag: bool) -> Tensor:
-        return scale[..., None] if diag else scale[..., None, None]
-
-    def _part(self, name: str, z1: Tensor, z2: Tensor, *, diag: bool) -> Tensor:
+    def _components(self, names: tuple[str, ...], z1: Tensor, z2: Tensor, *, diag: bool) -> tuple[Tensor, ...]:
+        """Return the fixed components between frame coordinates, from those kept where no gradient is asked for."""
         tracked = torch.is_grad_enabled() and (z1.requires_grad or z2.requires_grad)
-        if tracked:
-            return self._evaluate(name, z1, z2, diag=diag)
-        evaluate = partial(self._evaluate, name, diag=diag)
-        if torch.is_inference_mode_enabled():
-            return evaluate(z1, z2)  # no later fit could differentiate through a result kept from here
-        return self._recent.get((name, diag), (z1.detach(), z2.detach()), evaluate)
+        # No later fit could differentiate through a result kept from inference mode.
+        if not names or tracked or torch.is_inference_mode_enabled():
+            return self._evaluate(names, z1, z2, diag=diag) if names else ()
+        return self._recent.get((names, diag), (z1.detach(), z2.detach()), partial(self._evaluate, names, diag=diag))
 
-    def _evaluate(self, name: str, z1: Tensor, z2: Tensor, *, diag: bool) -> Tensor:
+    def _evaluate(self, names: tuple[str, ...], z1: Tensor, z2: Tensor, *, diag: bool) -> tuple[Tensor, ...]:
         same = z1 is z2 or (not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2))
-        value = component(self.cov.fixed, name, z1.double(), None if same else z2.double(), elementwise=diag)
-        return value.to(z1.dtype)
+        values = components(self.cov.fixed, names, z1.double(), None if same else z2.double(), elementwise=diag)
+        return values if z1.dtype == torch.double else tuple([value.to(z1.dtype) for value in values])
 
     def spread_inputs(self, n: int) -> Tensor:
         """Return `n` inputs spread over the domain, (n, d), for feature approximations."""

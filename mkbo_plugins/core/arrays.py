@@ -1,6 +1,5 @@
 """Array-API helpers, so that one formula serves NumPy arrays and PyTorch tensors."""
 
-from collections.abc import Iterator
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -50,11 +49,10 @@ def per_pair(values_x: Array, values_y: Array, *, elementwise: bool) -> tuple[Ar
     return values_x[..., :, None], values_y[..., None, :]
 
 
-def runs(count: int, step: int) -> Iterator[slice]:
-    """Yield slices of `step` (at least one) that cover `count` items; one empty slice where there are none."""
+def runs(count: int, step: int) -> list[slice]:
+    """Return slices of `step` (at least one) that cover `count` items; one empty slice where there are none."""
     step = max(1, step)
-    for start in range(0, max(1, count), step):
-        yield slice(start, min(start + step, count))
+    return [slice(start, min(start + step, count)) for start in range(0, max(1, count), step)]
 
 
 def equal_points(X: Array, Y: Array, *, elementwise: bool) -> Array:

@@ -85,7 +85,9 @@ class MixtureCovariance(Covariance, kind="mixture"):
     def gram(self, X: Any, X2: Any = None, form: str = PART, *, s: float = 1.0) -> np.ndarray:
         """Return the mixture between points in raw units, (n, n'); `form` is ``"base"`` and `s` has no effect."""
         Z = self.to_coordinates(X)
-        return np.asarray(self.fixed.component(form, Z, None if X2 is None else self.to_coordinates(X2)).value)
+        return np.asarray(
+            self.fixed.components((form,), Z, None if X2 is None else self.to_coordinates(X2))[form].value
+        )
 
     def merit(self, Z: np.ndarray, direction: Directions) -> np.ndarray:
         """Raise a `KernelError`: a mixture predicts nothing."""

@@ -12,7 +12,7 @@ import torch
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 
 from mkbo_plugins.botorch import PretrainedKernel, pretrained_gp
-from mkbo_plugins.botorch.differentiable import component
+from mkbo_plugins.botorch.differentiable import components
 from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
 from mkbo_plugins.errors import ArtefactError, KernelError
 from tests.botorch.conftest import PRETRAINED_FORMS, four_coordinates
@@ -193,7 +193,7 @@ def test_training_inputs_in_a_prediction_cost_no_gradient(form, monkeypatch):
     expected = kernel(*joined(train, test)).to_dense()
     gradient = torch.autograd.grad((weights * expected).sum(), test)[0]
 
-    asked, evaluate = [], PretrainedComponents.component
+    asked, evaluate = [], PretrainedComponents.components
 
     @dataclass
     class Asked:
@@ -207,7 +207,11 @@ def test_training_inputs_in_a_prediction_cost_no_gradient(form, monkeypatch):
             asked.append(second)
             return self.component.vjp(upstream, second=second)
 
-    monkeypatch.setattr(PretrainedComponents, "component", lambda *args, **kwargs: Asked(evaluate(*args, **kwargs)))
+    monkeypatch.setattr(
+        PretrainedComponents,
+        "components",
+        lambda *args, **options: {name: Asked(found) for name, found in evaluate(*args, **options).items()},
+    )
     kernel(train).to_dense()
     value = kernel(*joined(train, test)).to_dense()
     assert torch.allclose(value, expected, rtol=1e-12)
@@ -222,14 +226,14 @@ def test_copies_of_training_inputs_are_evaluated_once(form, monkeypatch):
     test = torch.stack([make_points(2, seed=k) for k in range(1, 4)])
     expected = kernel(*joined(train, test)).to_dense()
     kernel(train).to_dense()
-    seen, evaluate = [], PretrainedComponents.component
+    seen, evaluate = [], PretrainedComponents.components
     monkeypatch.setattr(
         PretrainedComponents,
-        "component",
-        lambda self, name, X, Y=None, **kwargs: seen.append(Y.shape) or evaluate(self, name, X, Y, **kwargs),
+        "components",
+        lambda self, names, X, Y=None, **kwargs: seen.append(Y.shape) or evaluate(self, names, X, Y, **kwargs),
     )
     assert torch.allclose(kernel(*joined(train, test)).to_dense(), expected, rtol=1e-12)
-    assert seen == [(7, 4)] * len(kernel.form.parts)
+    assert seen == [(7, 4)]
 
 
 @pytest.mark.parametrize("form", PRETRAINED_FORMS)
@@ -256,16 +260,16 @@ def test_inputs_cut_out_of_one_tensor_twice_are_evaluated_as_one(form, monkeypat
     expected = kernel(*leaves).to_dense()
     slopes = torch.autograd.grad((weights * expected).sum(), leaves)
 
-    seen, evaluate = [], PretrainedComponents.component
+    seen, evaluate = [], PretrainedComponents.components
     monkeypatch.setattr(
         PretrainedComponents,
-        "component",
-        lambda self, name, X, Y=None, **kwargs: seen.append(Y) or evaluate(self, name, X, Y, **kwargs),
+        "components",
+        lambda self, names, X, Y=None, **kwargs: seen.append(Y) or evaluate(self, names, X, Y, **kwargs),
     )
     value = kernel(first, second).to_dense()
     assert torch.allclose(value, expected, rtol=1e-12, atol=1e-14)
     assert torch.allclose(torch.autograd.grad((weights * value).sum(), test)[0], sum(slopes), rtol=1e-9, atol=1e-12)
-    assert seen == [None] * len(kernel.form.parts)
+    assert seen == [None]
 
 
 @pytest.mark.parametrize("form", PRETRAINED_FORMS)
@@ -340,18 +344,18 @@ def test_gradients_of_parts(name, elementwise):
     fixed = four_coordinates().fixed
     x, y = make_points(3, stock_dims=0), make_points(3, seed=1, stock_dims=0)
     x, y = x[:, :4].clone().requires_grad_(), y[:, :4].clone().requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, b: component(fixed, name, a, b, elementwise=elementwise), (x, y))
-    assert torch.autograd.gradcheck(lambda a: component(fixed, name, a, None, elementwise=elementwise), (x,))
+    assert torch.autograd.gradcheck(lambda a, b: components(fixed, (name,), a, b, elementwise=elementwise), (x, y))
+    assert torch.autograd.gradcheck(lambda a: components(fixed, (name,), a, None, elementwise=elementwise), (x,))
     batch = torch.stack([x.detach(), y.detach() * 0.5])
     shared = y.detach().expand(2, 3, 4)
     for second in (shared, batch.flip(0)):
         left, right = batch.clone().requires_grad_(), second.clone().requires_grad_()
         assert torch.autograd.gradcheck(
-            lambda a, b: component(fixed, name, a, b, elementwise=elementwise), (left, right)
+            lambda a, b: components(fixed, (name,), a, b, elementwise=elementwise), (left, right)
         )
         right = second.clone()
         assert torch.autograd.gradcheck(
-            lambda a, b: component(fixed, name, a, b, elementwise=elementwise), (left, right)
+            lambda a, b: components(fixed, (name,), a, b, elementwise=elementwise), (left, right)
         )
 
 
@@ -361,11 +365,11 @@ def test_gradients_of_parts(name, elementwise):
 def test_second_derivatives_of_components(name, elementwise, choice):
     fixed = replace(four_coordinates().fixed, choice=choice)
     x, y = (make_points(2, seed=seed, stock_dims=0)[:, :4].clone().requires_grad_() for seed in (0, 1))
-    assert torch.autograd.gradgradcheck(lambda a, b: component(fixed, name, a, b, elementwise=elementwise), (x, y))
-    assert torch.autograd.gradgradcheck(lambda a: component(fixed, name, a, None, elementwise=elementwise), (x,))
+    assert torch.autograd.gradgradcheck(lambda a, b: components(fixed, (name,), a, b, elementwise=elementwise), (x, y))
+    assert torch.autograd.gradgradcheck(lambda a: components(fixed, (name,), a, None, elementwise=elementwise), (x,))
     batch = torch.stack([x.detach(), y.detach() * 0.5]).requires_grad_()
     assert torch.autograd.gradgradcheck(
-        lambda a: component(fixed, name, a, y.detach().expand(2, 2, 4), elementwise=elementwise), (batch,)
+        lambda a: components(fixed, (name,), a, y.detach().expand(2, 2, 4), elementwise=elementwise), (batch,)
     )
 
 
@@ -390,7 +394,7 @@ def test_the_hessian_of_a_posterior_mean_is_the_one_of_its_values(cov):
 
 def test_third_derivatives_are_refused():
     fixed, x = four_coordinates().fixed, make_points(1, stock_dims=0)[:, :4].clone().requires_grad_()
-    value = component(fixed, "reweighted", x, x.detach() * 0.5).sum()
+    value = components(fixed, ("reweighted",), x, x.detach() * 0.5)[0].sum()
     for _ in range(2):
         (gradient,) = torch.autograd.grad(value, x, create_graph=True)
         value = gradient.sum()
@@ -457,13 +461,13 @@ def test_cache_is_not_filled_in_inference_mode():
 
 def test_fixed_parts_are_evaluated_once_for_the_same_inputs(monkeypatch):
     calls = []
-    evaluate = PretrainedComponents.component
+    evaluate = PretrainedComponents.components
 
-    def counted(self, name, *args, **kwargs):
-        calls.append(name)
-        return evaluate(self, name, *args, **kwargs)
+    def counted(self, names, *args, **kwargs):
+        calls.extend(names)
+        return evaluate(self, names, *args, **kwargs)
 
-    monkeypatch.setattr(PretrainedComponents, "component", counted)
+    monkeypatch.setattr(PretrainedComponents, "components", counted)
     kernel, x = make_kernel(), make_points()
     for scale in (0.1, 1.0, 10.0):
         kernel.set_scale("feature_scale", scale)

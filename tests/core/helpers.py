@@ -64,3 +64,8 @@ def numeric_gradient(function: Callable[[np.ndarray], float], x: np.ndarray, ste
         shift[index] = step
         gradient[index] = (function(x + shift) - function(x - shift)) / (2 * step)
     return gradient
+
+
+def component_of(fixed, name, *points, **options):
+    """Return one component of a covariance between points."""
+    return fixed.components((name,), *points, **options)[name]

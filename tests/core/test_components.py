@@ -8,7 +8,7 @@ import pytest
 from mkbo_plugins.core import SquaredExponential, TwoLayerKernel, WeightedPoints, normalise, reweight
 from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
-from tests.core.helpers import make_table, numeric_gradient, smallest_eigenvalue
+from tests.core.helpers import component_of, make_table, numeric_gradient, smallest_eigenvalue
 
 RNG = np.random.default_rng(0)
 TABLE = make_table(2, RNG)
@@ -37,18 +37,18 @@ def expected(name, fixed):
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_parts_between_points(name, fixed):
-    values = fixed.component(name, X, Y).value
+    values = component_of(fixed, name, X, Y).value
     np.testing.assert_allclose(values, expected(name, fixed), rtol=1e-10, atol=1e-12)
-    rowwise = fixed.component(name, X[:4], Y, elementwise=True).value
+    rowwise = component_of(fixed, name, X[:4], Y, elementwise=True).value
     np.testing.assert_allclose(rowwise, np.diag(values[:4]), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_parts_of_points_with_themselves(name, fixed):
-    values = fixed.component(name, X).value
-    np.testing.assert_allclose(values, fixed.component(name, X, X).value, rtol=1e-10, atol=1e-12)
+    values = component_of(fixed, name, X).value
+    np.testing.assert_allclose(values, component_of(fixed, name, X, X).value, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(
-        fixed.component(name, X, elementwise=True).value, np.diag(values), rtol=1e-10, atol=1e-12
+        component_of(fixed, name, X, elementwise=True).value, np.diag(values), rtol=1e-10, atol=1e-12
     )
     np.testing.assert_allclose(values, values.T, rtol=1e-12, atol=1e-13)
     if not name.endswith("distance"):
@@ -58,15 +58,15 @@ def test_parts_of_points_with_themselves(name, fixed):
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_parts_take_batches(name, fixed):
     batch = np.stack([X, X[::-1]])
-    separate = np.stack([fixed.component(name, x, Y).value for x in batch])
-    np.testing.assert_allclose(fixed.component(name, batch, Y).value, separate, rtol=1e-10, atol=1e-12)
+    separate = np.stack([component_of(fixed, name, x, Y).value for x in batch])
+    np.testing.assert_allclose(component_of(fixed, name, batch, Y).value, separate, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_torch_gives_the_same_values(name, fixed):
     torch = pytest.importorskip("torch")
-    theirs = fixed.component(name, torch.from_numpy(X), torch.from_numpy(Y)).value
-    np.testing.assert_allclose(theirs.numpy(), fixed.component(name, X, Y).value, rtol=1e-10, atol=1e-12)
+    theirs = component_of(fixed, name, torch.from_numpy(X), torch.from_numpy(Y)).value
+    np.testing.assert_allclose(theirs.numpy(), component_of(fixed, name, X, Y).value, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("choice", ["features", "pairs", "extended"])
@@ -74,7 +74,7 @@ def test_torch_gives_the_same_values(name, fixed):
 def test_every_way_to_evaluate_gives_the_same_values_and_gradients(name, choice, fixed):
     other = replace(fixed, choice=choice)
     upstream = np.random.default_rng(1).normal(size=(5, 4))
-    components = [cov.component(name, X, Y) for cov in (fixed, other)]
+    components = [component_of(cov, name, X, Y) for cov in (fixed, other)]
     np.testing.assert_allclose(*(component.value for component in components), rtol=0, atol=1e-9)
     pulled = [component.vjp(upstream) for component in components]
     for ours, theirs in zip(*pulled, strict=True):
@@ -92,16 +92,16 @@ def test_gradients_are_those_of_the_values(name, elementwise, choice, fixed):
     upstream = np.random.default_rng(2).normal(size=(4,) if elementwise else (4, 4))
 
     def total(a, b):
-        return float((upstream * cov.component(name, a, b, elementwise=elementwise).value).sum())
+        return float((upstream * component_of(cov, name, a, b, elementwise=elementwise).value).sum())
 
-    of_x, of_y = cov.component(name, left, right, elementwise=elementwise).vjp(upstream)
+    of_x, of_y = component_of(cov, name, left, right, elementwise=elementwise).vjp(upstream)
     np.testing.assert_allclose(of_x, numeric_gradient(lambda a: total(a, right), left), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(of_y, numeric_gradient(lambda b: total(left, b), right), rtol=1e-5, atol=1e-6)
 
 
 def test_an_unknown_part_is_refused(fixed):
     with pytest.raises(KeyError):
-        fixed.component("stock", X)
+        component_of(fixed, "stock", X)
 
 
 def chained(fixed):
@@ -111,19 +111,19 @@ def chained(fixed):
 def test_a_further_table_reweights_the_kernel_and_leaves_the_decision_function(fixed):
     both = chained(fixed)
     kernel = reweight(reweight(fixed.decision.kernel, *TABLE), both.earlier[0].points, both.earlier[0].alpha)
-    np.testing.assert_allclose(both.component("reweighted", X, Y).value, kernel.gram(X, Y) / 0.4, rtol=1e-12)
-    np.testing.assert_array_equal(both.component("moment", X, Y).value, fixed.component("moment", X, Y).value)
-    np.testing.assert_array_equal(both.component("base", X, Y).value, fixed.component("base", X, Y).value)
+    np.testing.assert_allclose(component_of(both, "reweighted", X, Y).value, kernel.gram(X, Y) / 0.4, rtol=1e-12)
+    np.testing.assert_array_equal(component_of(both, "moment", X, Y).value, component_of(fixed, "moment", X, Y).value)
+    np.testing.assert_array_equal(component_of(both, "base", X, Y).value, component_of(fixed, "base", X, Y).value)
     assert both != fixed
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_gradients_with_a_further_table(name, fixed):
     both = chained(fixed)
-    component = both.component(name, X, Y)
+    component = component_of(both, name, X, Y)
     upstream = np.random.default_rng(1).normal(size=component.value.shape)
     found, _ = component.vjp(upstream)
-    expected = numeric_gradient(lambda Z: (upstream * both.component(name, Z, Y).value).sum(), X)
+    expected = numeric_gradient(lambda Z: (upstream * component_of(both, name, Z, Y).value).sum(), X)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from mkbo_plugins.core.forms import FORMS, HYPERPARAMETERS, get_form
 from mkbo_plugins.core.gp.form_model import FormModel, Points, length_scale_prior
-from tests.core.helpers import numeric_gradient
+from tests.core.helpers import component_of, numeric_gradient
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def theta(model, rng):
 def test_value_is_the_form_of_its_parts(model, theta, cov, rng):
     x, y = points(rng, cov, 4, model.stock_dims), points(rng, cov, 5, model.stock_dims)
     scales = dict(zip(model.form.hyperparameters, np.exp(theta), strict=False))
-    parts = {name: cov.fixed.component(name, x.frame, y.frame).value for name in model.form.parts}
+    parts = {name: component_of(cov.fixed, name, x.frame, y.frame).value for name in model.form.parts}
     lengths = np.exp(theta[len(scales) :])
     stock = np.exp(-0.5 * (((x.stock[:, None] - y.stock) / lengths) ** 2).sum(axis=-1)) if model.stock_dims else None
     expected = model.form.combine(parts, stock, scales)

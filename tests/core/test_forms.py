@@ -9,7 +9,7 @@ from mkbo_plugins.core.components.components import COMPONENTS, PretrainedCompon
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.forms import FORMS, HYPERPARAMETERS, get_form
 from mkbo_plugins.errors import KernelError
-from tests.core.helpers import make_table, smallest_eigenvalue
+from tests.core.helpers import component_of, make_table, smallest_eigenvalue
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (12, 2))
@@ -21,7 +21,7 @@ SCALES = {"output_scale": 1.7, "moment_scale": 0.6, "feature_scale": 0.9, "link_
 def parts():
     decision = DecisionFunction(SquaredExponential(sigma=0.6), WeightedPoints(*make_table(2, RNG)), bias=0.1)
     fixed = PretrainedComponents(decision, mean_diagonal=0.05, decision_mean=0.1, decision_spread=0.5)
-    return {name: fixed.component(name, X).value for name in COMPONENTS}
+    return {name: component_of(fixed, name, X).value for name in COMPONENTS}
 
 
 def combined(name, parts, **changed):

@@ -8,7 +8,7 @@ from mkbo_plugins.core.components.components import COARSE, COMPONENTS, Pretrain
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.forms import FORMS, get_form, of_table, table_of
-from tests.core.helpers import make_table, numeric_gradient, smallest_eigenvalue
+from tests.core.helpers import component_of, make_table, numeric_gradient, smallest_eigenvalue
 
 COLUMNS = ((0, 1, 2), (3, 1, 2))
 RNG = np.random.default_rng(0)
@@ -39,7 +39,7 @@ def brute_force(table, kernel, x, y):
 def test_the_sum_of_two_tables_is_the_brute_force_sum(several):
     form = get_form("reweighted", 2)
     scales = {"output_scale_1": 1.7, "output_scale_2": 0.4}
-    gram = form.combine({name: several.component(name, X, Y).value for name in form.parts}, None, scales)
+    gram = form.combine({name: component_of(several, name, X, Y).value for name in form.parts}, None, scales)
     expected = np.zeros_like(gram)
     for (fixed, columns), scale in zip(zip(several.members, COLUMNS, strict=True), scales.values(), strict=True):
         table, kernel = fixed.decision.table, fixed.decision.kernel
@@ -54,9 +54,9 @@ def test_a_table_does_not_see_the_others_coordinates(several, plain):
     name = of_table(plain, 0, 2)
     moved = X.copy()
     moved[::2, 3] += 0.5
-    assert np.array_equal(several.component(name, X).value, several.component(name, moved).value)
+    assert np.array_equal(component_of(several, name, X).value, component_of(several, name, moved).value)
     assert not np.allclose(
-        several.component(of_table(plain, 1, 2), X).value, several.component(of_table(plain, 1, 2), moved).value
+        component_of(several, of_table(plain, 1, 2), X).value, component_of(several, of_table(plain, 1, 2), moved).value
     )
 
 
@@ -64,14 +64,14 @@ def test_a_table_does_not_see_the_others_coordinates(several, plain):
 @pytest.mark.parametrize("elementwise", [False, True])
 def test_gradients(several, plain, elementwise):
     name, left, right = of_table(plain, 1, 2), X[:4], Y[:4]
-    component = several.component(name, left, right, elementwise=elementwise)
+    component = component_of(several, name, left, right, elementwise=elementwise)
     upstream = np.random.default_rng(1).normal(size=component.value.shape)
     of_x, of_y = component.vjp(upstream)
     for index, found in enumerate((of_x, of_y)):
 
         def total(Z, index=index):
             points = (Z, right) if index == 0 else (left, Z)
-            return (upstream * several.component(name, *points, elementwise=elementwise).value).sum()
+            return (upstream * component_of(several, name, *points, elementwise=elementwise).value).sum()
 
         expected = numeric_gradient(total, (left, right)[index])
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
@@ -81,20 +81,20 @@ def test_gradients(several, plain, elementwise):
 def test_forms_of_two_tables_are_positive_semidefinite_and_contain_those_of_one(several, name):
     form, single = get_form(name, 2), get_form(name)
     stock = SquaredExponential(sigma=0.4).gram(X)
-    parts = {part: several.component(part, X).value for part in form.parts}
+    parts = {part: component_of(several, part, X).value for part in form.parts}
     scales = dict.fromkeys(form.hyperparameters, 0.8)
     assert smallest_eigenvalue(form.combine(parts, stock, scales)) > -1e-12
     # The second table's terms vanish, and what is left is the form of the first.
     absent = {"output_scale_2": 0.0, "moment_scale_2": 0.0, "link_scale_2": 0.0, "feature_scale_2": np.inf}
     scales |= {scale: absent[scale] for scale in scales if scale in absent}
-    first = {plain: several.component(of_table(plain, 0, 2), X).value for plain in single.parts}
+    first = {plain: component_of(several, of_table(plain, 0, 2), X).value for plain in single.parts}
     expected = single.combine(first, stock, dict.fromkeys(single.hyperparameters, 0.8))
     np.testing.assert_allclose(form.combine(parts, stock, scales), expected, rtol=1e-14, atol=1e-300)
 
 
 def test_an_unknown_part_is_refused(several):
     with pytest.raises(KeyError):
-        several.component("moment", X)
+        component_of(several, "moment", X)
 
 
 def test_each_table_sees_its_own_coordinates(several):
@@ -115,7 +115,9 @@ def test_the_coarse_one_is_close_and_the_same_thing(several):
     assert several.coarse == several
     assert {member.tolerance for member in several.coarse.members} == {COARSE}
     for name in ("reweighted_1", "reweighted_2"):
-        np.testing.assert_allclose(several.coarse.component(name, X).value, several.component(name, X).value, atol=1e-5)
+        np.testing.assert_allclose(
+            component_of(several.coarse, name, X).value, component_of(several, name, X).value, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("tables", [1, 2, 12])

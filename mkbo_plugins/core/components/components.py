@@ -1,6 +1,6 @@
 """The fixed parts of a pre-trained covariance in frame coordinates: everything that no optimiser refits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -221,12 +221,14 @@ class PretrainedComponents:
         values = self._decided(X).values
         return array_namespace(values).asarray(values, copy=True)
 
-    def component(self, name: str, X: Array, Y: Array | None = None, *, elementwise: bool = False) -> Component:
-        """Return one fixed component between points: its value, and the way of gradients back through it.
+    def components(
+        self, names: Iterable[str], X: Array, Y: Array | None = None, *, elementwise: bool = False
+    ) -> dict[str, Component]:
+        """Return fixed components between points by name: their values, and the way of gradients back through them.
 
         Parameters
         ----------
-        name
+        names
             ``"base"``, K_2; ``"reweighted"``, K^E over its mean diagonal; ``"normalised"``, normalised K^E;
             ``"feature_distance"``, squared feature distance of K^E over its mean diagonal; ``"moment"``, the product
             of the standardised decision function at both points; ``"decision_distance"``, its squared difference.
@@ -235,14 +237,21 @@ class PretrainedComponents:
         elementwise
             Pair X with Y row by row, giving (..., n), instead of all with all, giving (..., n, n').
         """
-        if name == "base":
-            return KernelGram(self.decision.kernel, X, Y, elementwise)
-        if name in OF_DECISION:
-            x = self._decided(X)
-            return OfDecision(x, x if Y is None else self._decided(Y), OF_DECISION[name], elementwise)
-        formula, has_unit = OF_KERNEL[name]
-        component = gram(formula, self.kernel.evaluator, X, Y, elementwise=elementwise)
-        return Scaled(component, self.mean_diagonal) if has_unit else component
+        found: dict[str, Component] = {}
+        sides: tuple[Decided, Decided] | None = None
+        for name in names:
+            if name == "base":
+                found[name] = KernelGram(self.decision.kernel, X, Y, elementwise)
+            elif name in OF_DECISION:
+                if sides is None:
+                    x = self._decided(X)
+                    sides = x, x if Y is None else self._decided(Y)
+                found[name] = OfDecision(*sides, OF_DECISION[name], elementwise)
+            else:
+                formula, has_unit = OF_KERNEL[name]
+                matrix = gram(formula, self.kernel.evaluator, X, Y, elementwise=elementwise)
+                found[name] = Scaled(matrix, self.mean_diagonal) if has_unit else matrix
+        return found
 
     def composed(
         self,

@@ -1,6 +1,6 @@
 """The fixed parts of covariances pre-trained on several tables, over the coordinates of all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import accumulate
@@ -67,13 +67,20 @@ class SeveralTables:
         pairs = zip(self.views(X), self.views(Y), strict=True)
         return reduce(mul, (member.likeness(x, y) for (member, x), (_, y) in pairs))
 
-    def component(self, name: str, X: Array, Y: Array | None = None, *, elementwise: bool = False) -> Component:
-        """Return a component of one table, named by `of_table`; else as `PretrainedComponents.component`."""
-        plain, table = self._names[name]
-        columns = list(self.columns[table])
-        of_y = None if Y is None else Y[..., columns]
-        component = self.members[table].component(plain, X[..., columns], of_y, elementwise=elementwise)
-        return OfColumns(component, columns, X.shape[-1])
+    def components(
+        self, names: Iterable[str], X: Array, Y: Array | None = None, *, elementwise: bool = False
+    ) -> dict[str, Component]:
+        """Return components of tables, named by `of_table`; else as `PretrainedComponents.components`."""
+        asked = [(name, *self._names[name]) for name in names]
+        found: dict[str, Component] = {}
+        for table in {table for _, _, table in asked}:
+            columns = list(self.columns[table])
+            plain = {plain: name for name, plain, of in asked if of == table}
+            of_y = None if Y is None else Y[..., columns]
+            of_table = self.members[table].components(plain, X[..., columns], of_y, elementwise=elementwise)
+            for key, component in of_table.items():
+                found[plain[key]] = OfColumns(component, columns, X.shape[-1])
+        return found
 
     def composed(
         self,

@@ -213,5 +213,5 @@ class FeatureSum(SumForm):
         of_logarithms = xp.matmul(constant(self.monomials.float_exponents.T, points), upstream * values)
         return xp.matrix_transpose(of_logarithms) / points
 
-    def _blocks(self, count: int, share: float = 0.5) -> Iterator[slice]:
+    def _blocks(self, count: int, share: float = 0.5) -> list[slice]:
         return runs(count, int(share * MAX_ENTRIES) // len(self.monomials))

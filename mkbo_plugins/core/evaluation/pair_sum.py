@@ -186,21 +186,17 @@ class PairSum(SumForm):
         return xp.reshape(total, U.shape)
 
     def entries(self, P: Prepared, Q: Prepared, rows: np.ndarray, columns: np.ndarray) -> Array:
-        """Return the mantissas between points P[rows] and Q[columns], indices (m,) into the flat points, (m,)."""
-        xp = array_namespace(P.points)
-        d = P.points.shape[-1]
-        left, right = (xp.reshape(R.points, (-1, d)) for R in (P, Q))
-        of_left, of_right = (xp.reshape(R.half_log_scale, (-1,)) - self._unit for R in (P, Q))
+        """Return the mantissas between points P[rows] and Q[columns], indices (m,), (m,)."""
+        xp, place = array_namespace(P.points), device(P.points)
 
         def summed(run: slice) -> Array:
-            i, j = (xp.asarray(index[run], device=device(left)) for index in (rows, columns))
-            return self._sum(
-                *(xp.take(values, k, axis=0) for values, k in ((left, i), (right, j), (of_left, i), (of_right, j)))
-            )
+            i, j = xp.asarray(rows[run], device=place), xp.asarray(columns[run], device=place)
+            half_left = xp.take(P.half_log_scale, i) - self._unit
+            half_right = xp.take(Q.half_log_scale, j) - self._unit
+            return self._sum(xp.take(P.points, i, axis=0), xp.take(Q.points, j, axis=0), half_left, half_right)
 
-        largest = MAX_ENTRIES // 8 // max(1, d)
-        found = in_threads(summed, rows.size, largest, rows.size * self.terms, left)
-        return found[0] if len(found) == 1 else xp.concat(found)
+        largest = MAX_ENTRIES // 8 // max(1, P.points.shape[1])
+        return joined(in_threads(summed, rows.size, largest, rows.size * self.terms, P.points), axis=0)
 
     def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
         """Return S(left * right) in units of the scales of both, (m,), for points (m, d)."""

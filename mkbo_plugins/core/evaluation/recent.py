@@ -19,29 +19,37 @@ class Recent:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._entries: list[tuple[tuple[Any, ...], tuple[Array, ...], Any]] = []
+        self._entries: list[tuple[Hashable, tuple[Array, ...], Any]] = []
 
     def get(self, key: Hashable, arrays: tuple[Array, ...], compute: Callable[..., Any]) -> Any:
         """Return the result for a key and arrays, computed from copies of the arrays where it is not known."""
-        described = (key, *((a.shape, a.dtype, device(a), array_namespace(a)) for a in arrays))
         for entry in self._entries:
-            known, kept, result = entry
-            if known == described and all(
-                bool(array_namespace(a).all(a == b)) for a, b in zip(kept, arrays, strict=True)
-            ):
+            if entry[0] == key and _equal(entry[1], arrays):
                 self._keep(entry)
-                return result
-        copies = tuple(array_namespace(a).asarray(a, copy=True) for a in arrays)
+                return entry[2]
+        copies = tuple([array_namespace(a).asarray(a, copy=True) for a in arrays])
         result = compute(*copies)
-        self._keep((described, copies, result))
+        self._keep((key, copies, result))
         return result
 
-    def _keep(self, entry: tuple[tuple[Any, ...], tuple[Array, ...], Any]) -> None:
+    def _keep(self, entry: tuple[Hashable, tuple[Array, ...], Any]) -> None:
         # Assigned at once, so that threads see a whole list.
-        self._entries = [entry, *(other for other in self._entries if other is not entry)][: self._capacity]
+        self._entries = [entry, *[other for other in self._entries if other is not entry]][: self._capacity]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Recent":
         return Recent(self._capacity)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Recent, (self._capacity,)
+
+
+def _equal(kept: tuple[Array, ...], arrays: tuple[Array, ...]) -> bool:
+    """Return whether arrays are the same by value, shape, type and place."""
+    if len(kept) != len(arrays):
+        return False
+    for a, b in zip(kept, arrays, strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype or type(a) is not type(b) or device(a) != device(b):
+            return False
+        if not bool(array_namespace(a).all(a == b)):
+            return False
+    return True

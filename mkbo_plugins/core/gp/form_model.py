@@ -117,9 +117,7 @@ class FormModel:
     def pairs(self, x: Points, y: Points | None = None, *, elementwise: bool = False) -> Pairs:
         """Evaluate what does not depend on hyperparameters; None means that `y` is `x`."""
         second = None if y is None else y.frame
-        components = {
-            name: self.fixed.component(name, x.frame, second, elementwise=elementwise) for name in self.form.parts
-        }
+        components = self.fixed.components(self.form.parts, x.frame, second, elementwise=elementwise)
         return Pairs(components, x.stock, (x if y is None else y).stock, elementwise)
 
     def value(self, pairs: Pairs, theta: np.ndarray) -> np.ndarray:

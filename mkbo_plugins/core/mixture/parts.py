@@ -1,5 +1,6 @@
 """A kernel mixture in the place of the fixed parts of a pre-trained covariance."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,12 +35,15 @@ class MixtureParts:
         """Itself, being as fast as can be."""
         return self
 
-    def component(self, name: str, X: Array, Y: Array | None = None, *, elementwise: bool = False) -> KernelGram:
-        """Return what `PretrainedComponents.component` does."""
-        if name != PART:
-            raise KernelError(f"a kernel mixture has no part {name!r}: no machine was trained; use form={PART!r}")
-        return KernelGram(self.mixture, X, Y, elementwise)
+    def components(
+        self, names: Iterable[str], X: Array, Y: Array | None = None, *, elementwise: bool = False
+    ) -> dict[str, KernelGram]:
+        """Return what `PretrainedComponents.components` does."""
+        for name in names:
+            if name != PART:
+                raise KernelError(f"a kernel mixture has no part {name!r}: no machine was trained; use form={PART!r}")
+        return dict.fromkeys(names, KernelGram(self.mixture, X, Y, elementwise))
 
     def composed(self, name: str, X: Array, Y: Array | None, S: Any, *, elementwise: bool = False) -> Array:
         """Return what `PretrainedComponents.composed` does; no S is needed."""
-        return self.component(name, X, Y, elementwise=elementwise).value
+        return self.components((name,), X, Y, elementwise=elementwise)[name].value

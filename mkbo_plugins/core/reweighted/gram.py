@@ -212,22 +212,20 @@ class _Block:
 
     def __init__(self, formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array | None) -> None:
         self.formula, self.evaluator, self.symmetric = formula, evaluator, Y is None
-        self.b = max(1 if Z.ndim == 2 else Z.shape[0] for Z in (X, Y) if Z is not None)
-        self.rows = (SharedRows.of(X),) if Y is None else (SharedRows.of(X), SharedRows.of(Y))
-        sets = [Z for rows in self.rows for Z in (rows.own, rows.shared) if Z.shape[0]]
-        sizes = [rows.own.shape[0] + rows.shared.shape[0] for rows in self.rows]
-        ready = iter(evaluator.ready(sets, (sizes[0], sizes[-1]), sizes[0] * sizes[-1] // self.b))
-        prepared = [[next(ready) if Z.shape[0] else None for Z in (rows.own, rows.shared)] for rows in self.rows]
-        self.points = (prepared[0], prepared[-1])
-        self.sides = tuple(self._side(rows, points) for rows, points in zip(self.rows, prepared, strict=True))
-        self._value = self._with_equal_points(formula.value(self._between(), *self._per_pair()))
-        self.value = self.rows[-1].restore(self.rows[0].restore(self._value, axis=1), axis=2)
+        x = SharedRows.of(X)
+        self.rows = (x, x if Y is None else SharedRows.of(Y))
+        self.b = max(X.shape[0] if X.ndim > 2 else 1, Y.shape[0] if Y is not None and Y.ndim > 2 else 1)
+        self.points = self._prepared()
+        # Shaped so that they combine per pair.
+        self.sides = self._side(0, (slice(None), slice(None), None)), self._side(1, (slice(None), None, slice(None)))
+        self._value = self._with_equal_points(formula.value(self._between(), *self.sides))
+        self.value = self.rows[1].restore(self.rows[0].restore(self._value, axis=1), axis=2)
 
     def vjp(self, upstream: Array, *, second: bool) -> tuple[Array, Array | None]:
         """Pull a gradient (b, n, m) back to both points, or, also where they are the same ones, only to the first."""
-        x, y = self.rows[0], self.rows[-1]
+        x, y = self.rows
         slope = y.sort(x.sort(upstream, axis=1), axis=2)
-        slopes = self.formula.derivatives(slope, self._value, *self._per_pair())
+        slopes = self.formula.derivatives(slope, self._value, *self.sides)
         of_x, of_y = self._vjp_between(slopes.between, second=second)
         gradients = []
         for argument, of_points in enumerate((of_x, of_y) if second else (of_x,)):
@@ -236,20 +234,28 @@ class _Block:
                 if pairs is not None:
                     summed = array_namespace(upstream).sum(pairs[argument], axis=2 - argument)
                     parts.append(summed[..., None] * gradient(argument))
-            gradients.append(self.rows[-argument].restore(sum(parts), axis=1))
+            gradients.append(self.rows[argument].restore(sum(parts), axis=1))
         return gradients[0], gradients[1] if second else None
 
-    def _side(self, rows: SharedRows, points: list[Prepared | None]) -> Side:
-        """Return the points of one argument as a formula sees them, each array (b, n) or (1, n)."""
-        damping = self.evaluator.base.log_damping
-        each = [None if P is None else (P.diagonal, P.half_log_scale, damping(P.points), P.vanishing) for P in points]
-        own, shared = ((None,) * 4 if part is None else part for part in each)
-        return Side(*(rows.spread(a, b, self.b) for a, b in zip(own, shared, strict=True)))
+    def _prepared(self) -> tuple[tuple[Prepared | None, Prepared | None], ...]:
+        """Return own and shared points of both arguments, made ready together for one way to evaluate S."""
+        different = self.rows[:1] if self.symmetric else self.rows
+        sets = [Z for rows in different for Z in (rows.own, rows.shared) if Z.shape[0]]
+        n, m = (rows.own.shape[0] + rows.shared.shape[0] for rows in self.rows)
+        ready = iter(self.evaluator.ready(sets, (n, m), n * m // self.b))
+        points = [
+            (next(ready) if rows.own.shape[0] else None, next(ready) if rows.shared.shape[0] else None)
+            for rows in different
+        ]
+        return points[0], points[-1]
 
-    def _per_pair(self) -> tuple[Side, Side]:
-        """Return both sides, shaped so that they combine per pair."""
-        x, y = self.sides[0], self.sides[-1]
-        return Side(*(values[:, :, None] for values in x)), Side(*(values[:, None, :] for values in y))
+    def _side(self, argument: int, index: tuple[Any, ...]) -> Side:
+        """Return one argument as a formula sees it, arrays (b, n) or (1, n), indexed."""
+        own, shared = self.points[argument]
+        damping, spread = self.evaluator.base.log_damping, self.rows[argument].spread
+        of_own = (None,) * 4 if own is None else _seen(own, damping(own.points))
+        of_shared = (None,) * 4 if shared is None else _seen(shared, damping(shared.points))
+        return Side(*[spread(*pair, self.b)[index] for pair in zip(of_own, of_shared, strict=True)])
 
     def _between(self) -> Array:
         """Return the mantissas of ``S(x * y)``, (b, n, m), own points first."""
@@ -283,7 +289,7 @@ class _Block:
         constant, xp = self.formula.of_equal_points, array_namespace(value)
         if constant is None:
             return value
-        x, y = self.sides[0], self.sides[-1]
+        x, y = self.sides
         vanishing = bool(xp.any(x.vanishing)) and (self.symmetric or bool(xp.any(y.vanishing)))
         if vanishing or value.shape[1:] == (1, 1):
             X, Y = (self._coordinates(argument) for argument in (0, 1))
@@ -298,7 +304,7 @@ class _Block:
         """Pull a gradient with respect to `_between` back to both points, own ones first, the scales held constant."""
         xp = array_namespace(slope)
         (own_x, shared_x), (own_y, shared_y) = self.points
-        k, j = self.rows[0].own_count, self.rows[-1].own_count
+        k, j = self.rows[0].own_count, self.rows[1].own_count
         x_own: list[Any] = []
         x_shared: list[Any] = []
         y_own: list[Any] = []
@@ -351,7 +357,7 @@ class _Block:
     def _of_diagonal(self, argument: int) -> Array:
         """Return the gradient of each diagonal in its point, (b, n, d) or (1, n, d), own points first."""
         own, shared = (None if P is None else P.diagonal_gradient for P in self.points[argument])
-        return self.rows[-argument].spread(own, shared, self.b)
+        return self.rows[argument].spread(own, shared, self.b)
 
     def _of_damping(self, argument: int) -> Array:
         """Return the gradient of each log damping in its point, as `_of_diagonal`."""
@@ -360,4 +366,8 @@ class _Block:
 
     def _coordinates(self, argument: int) -> Array:
         own, shared = (None if P is None else P.points for P in self.points[argument])
-        return self.rows[-argument].spread(own, shared, self.b)
+        return self.rows[argument].spread(own, shared, self.b)
+
+
+def _seen(P: Prepared, log_damping: Array) -> Side:
+    return Side(P.diagonal, P.half_log_scale, log_damping, P.vanishing)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from mkbo_plugins.core.arrays import Array, joined
+from mkbo_plugins.core.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +49,14 @@ class SharedRows:
 
         The batch axis is 1 where there are no own points.
         """
-        parts = []
-        if of_own is not None:
-            xp = array_namespace(of_own)
-            parts.append(xp.reshape(of_own, (b, self.own_count, *of_own.shape[1:])))
-        if of_shared is not None:
-            xp = array_namespace(of_shared)
-            repeated = (b if parts else 1, *of_shared.shape)
-            parts.append(xp.broadcast_to(of_shared[None, ...], repeated))
-        return joined(parts, axis=1)
+        if of_own is None:
+            assert of_shared is not None
+            return of_shared[None, ...]
+        xp = array_namespace(of_own)
+        own = xp.reshape(of_own, (b, self.own_count, *of_own.shape[1:]))
+        if of_shared is None:
+            return own
+        return xp.concat([own, xp.broadcast_to(of_shared[None, ...], (b, *of_shared.shape))], axis=1)
 
     def sort(self, values: Array, axis: int) -> Array:
         """Bring an axis of values for all n points into the order of `positions`."""

@@ -1,7 +1,7 @@
 """Exact Gaussian processes over a pool, their fixed parts being computed once for each candidate tried."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
@@ -61,19 +61,23 @@ class LookupParts:
         """Number of tables."""
         return self.fixed.tables
 
-    def component(self, name: str, X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False) -> Known:
-        """Return what `PretrainedComponents.component` does, without a way back of gradients."""
+    def components(
+        self, names: Iterable[str], X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False
+    ) -> dict[str, Known]:
+        """Return what `PretrainedComponents.components` does, without a way back of gradients."""
         rows = X[:, 0].astype(int)
         columns = rows if Y is None else Y[:, 0].astype(int)
-        gram = self._between_all(name)
-        return Known(gram[rows, columns] if elementwise else gram[rows][:, columns])
+        grams = {name: self._between_all(name) for name in names}
+        return {
+            name: Known(gram[rows, columns] if elementwise else gram[rows][:, columns]) for name, gram in grams.items()
+        }
 
     def _between_all(self, name: str) -> np.ndarray:
         if name not in self._known:
             path = self.folder / f"{name}.npy"
             if not path.exists():
                 buffer = BytesIO()
-                np.save(buffer, np.asarray(self.fixed.component(name, self.pool).value))
+                np.save(buffer, np.asarray(self.fixed.components((name,), self.pool)[name].value))
                 write_atomically(path, buffer.getvalue())
             self._known[name] = np.load(path, mmap_mode="r")
         return self._known[name]

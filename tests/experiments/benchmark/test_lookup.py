@@ -10,6 +10,7 @@ from mkbo_plugins.experiments.benchmark.lookup import Lookup, train
 from mkbo_plugins.experiments.benchmark.models import MODELS
 from mkbo_plugins.experiments.benchmark.tables import real_problem
 from tests.conftest import shared_file
+from tests.core.helpers import component_of
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def test_average_is_that_of_botorch(lookup: Lookup):
 def test_matrices_between_candidates_are_kept(lookup: Lookup):
     fresh = Lookup(lookup.problem, lookup.cov, lookup.folder)
     pairs = fresh.points(np.arange(5), 0).frame
-    known = lookup.parts.component("moment", pairs).value
+    known = component_of(lookup.parts, "moment", pairs).value
     assert Path(lookup.folder, "moment.npy").exists()
-    assert np.array_equal(fresh.parts.component("moment", pairs).value, known)
-    assert np.array_equal(fresh.parts.component("moment", pairs, pairs, elementwise=True).value, np.diag(known))
+    assert np.array_equal(component_of(fresh.parts, "moment", pairs).value, known)
+    assert np.array_equal(component_of(fresh.parts, "moment", pairs, pairs, elementwise=True).value, np.diag(known))
