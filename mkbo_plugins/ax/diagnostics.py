@@ -20,7 +20,7 @@ from mkbo_plugins.botorch import PretrainedKernel, table_verdict
 from mkbo_plugins.botorch.evidence import covariance_inputs
 from mkbo_plugins.core.forms import table_of
 from mkbo_plugins.core.gp.verdict import Answer
-from mkbo_plugins.covariance.mixture import MixtureCovariance
+from mkbo_plugins.covariance.pretrained import TrainedCovariance
 from mkbo_plugins.errors import MkboError, TableError
 
 ADDED = ("moment_scale", "link_scale")
@@ -111,7 +111,7 @@ def _of_kernel(model: Any) -> dict[str, Any]:
 
 def _of_verdict(model: Any) -> dict[str, Any]:
     kernel = model.covar_module
-    if not isinstance(kernel, PretrainedKernel) or isinstance(kernel.cov, MixtureCovariance):
+    if not isinstance(kernel, PretrainedKernel) or not isinstance(kernel.cov, TrainedCovariance):
         return {}
     try:
         verdict = table_verdict(model)

@@ -12,6 +12,7 @@ from array_api_compat import array_namespace
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.components.components import COMPONENTS, Component, PretrainedComponents
 from mkbo_plugins.core.forms import of_table
+from mkbo_plugins.core.mixture.parts import MixtureParts
 
 
 @dataclass(frozen=True)
@@ -107,5 +108,5 @@ class OfColumns:
         return result
 
 
-FixedComponents: TypeAlias = PretrainedComponents | SeveralTables
-"""The fixed parts of one table or of several."""
+FixedComponents: TypeAlias = PretrainedComponents | SeveralTables | MixtureParts
+"""The fixed parts of one table, of several, or a mixture in their place."""
