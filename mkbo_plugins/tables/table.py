@@ -60,10 +60,7 @@ class TrainingTable:
     names: RowNames = BY_PLACE
 
     def __post_init__(self) -> None:
-        if self.classes is None:
-            _check_spread(self.y, self.target)
-        else:
-            check_classes(self.y, self.classes, self.groups)
+        check_target(self.y, self.target, self.classes, self.groups)
 
     def rows(self, indices: np.ndarray) -> "TrainingTable":
         """Return some of its rows.
@@ -116,38 +113,65 @@ def read_table(
         raise TableError(f"missing must be 'error' or 'drop', got {missing!r}")
     frame, target = _as_frame(table, target, space)
     check_columns(list(frame.columns), [*space.names, target])
-    names = RowNames.of(frame)
     group_values = _per_row(groups, "groups", frame)
     weight_values = _per_row(sample_weight, "sample_weight", frame)
-    keep = _present_rows(frame, [*space.names, target], missing, names)
-    frame = frame.iloc[keep]
-    check_rows(len(frame))
-    X = space.to_raw(frame, row_numbers=keep.tolist())
-    classes = None
-    if task == "classification":
-        y, classes = read_labels(frame[target].tolist(), target)
-    else:
-        or_else = "; labels need task='classification' (--task classification)"
-        y = _numbers(frame[target].tolist(), f"target {target!r}", keep, names, or_else)
-    if log_target:
+    rows = present_rows(frame, [*space.names, target], missing)
+    X = rows.inputs(space)
+    y, classes = rows.target(target, task, log_target=log_target)
+    weight = None if weight_values is None else _weights(weight_values[rows.numbers], rows.numbers, rows.names)
+    labels = None if group_values is None else _labels(group_values[rows.numbers], rows.numbers, rows.names)
+    if labels is None:
+        _warn_replicates(X)
+    return TrainingTable(X, y, target, labels, weight, rows.numbers, classes, rows.names)
+
+
+@dataclass(frozen=True, eq=False)
+class PresentRows:
+    """The rows of a table that lack no value, read column by column.
+
+    Parameters
+    ----------
+    frame
+        These rows.
+    numbers
+        Their numbers in the table given, (n,), counting from 0.
+    names
+        What the rows of the table given are called.
+    """
+
+    frame: Any
+    numbers: np.ndarray
+    names: RowNames
+
+    def inputs(self, space: ParameterSpace) -> np.ndarray:
+        """Return raw values, (n, number of parameters); raises and warns as `read_table`, for its caller's caller."""
+        X = space.to_raw(self.frame, row_numbers=self.numbers.tolist())
+        for name, values in zip(space.names, X.T, strict=True):
+            if np.ptp(values) == 0:
+                raise TableError(
+                    f"column {name!r} is constant in the table: nothing can be learned about it; leave it out of the "
+                    "space"
+                )
+        warn_outside(X, space, self.names, self.numbers, stacklevel=5)
+        return X
+
+    def target(self, name: str, task: Task, *, log_target: bool) -> tuple[np.ndarray, tuple[str, str] | None]:
+        """Return values, (n,), after the logarithm if one is asked for, or labels with the names of their classes."""
+        values = self.frame[name].tolist()
+        if task == "classification":
+            y, classes = read_labels(values, name)
+        else:
+            or_else = "; labels need task='classification' (--task classification)"
+            y, classes = _numbers(values, f"target {name!r}", self.numbers, self.names, or_else), None
+        if not log_target:
+            return y, classes
         faulty = np.flatnonzero(y <= 0)
         if faulty.size:
             raise TableError(
-                f"log_target (--log-target) needs a target above 0, but {target!r} is not in {names.at(keep[faulty])}; "
-                "drop these rows, or leave it out"
+                f"log_target (--log-target) needs a target above 0, but {name!r} is not in "
+                f"{self.names.at(self.numbers[faulty])}; drop these rows, or leave it out"
             )
-        y = np.log(y)
-    for j, name in enumerate(space.names):
-        if np.ptp(X[:, j]) == 0:
-            raise TableError(
-                f"column {name!r} is constant in the table: nothing can be learned about it; leave it out of the space"
-            )
-    warn_outside(X, space, names, keep, stacklevel=4)
-    weight = None if weight_values is None else _weights(weight_values[keep], keep, names)
-    labels = None if group_values is None else _labels(group_values[keep], keep, names)
-    if labels is None:
-        _warn_replicates(X)
-    return TrainingTable(X, y, target, labels, weight, keep, classes, names)
+        return np.log(y), classes
 
 
 def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[Any, str]:
@@ -234,24 +258,32 @@ def _per_row(values: Any, name: str, frame: Any) -> np.ndarray | None:
     return array
 
 
-def _present_rows(frame: Any, columns: Sequence[str], missing: str, names: RowNames) -> np.ndarray:
-    gaps = frame[list(columns)].isna().to_numpy()
-    faulty = np.flatnonzero(gaps.any(axis=1))
-    if faulty.size == 0:
-        return np.arange(len(frame))
-    where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
-    message = f"values are missing in columns {where}, {names.at(faulty)}"
-    if missing == "error":
-        raise TableError(
-            f"{message}; fill them in, name in the space a level that is called NA or None, or leave these rows out "
-            "with missing='drop' (--drop-missing)"
+def present_rows(frame: Any, columns: Sequence[str], missing: str) -> PresentRows:
+    """Return the rows of a DataFrame that lack no value of some columns, of three at least.
+
+    Raises
+    ------
+    TableError
+        If there are fewer, or if others lack a value and `missing` is ``"error"``; else a warning lists those.
+    """
+    names, gaps = RowNames.of(frame), frame[list(columns)].isna().to_numpy()
+    lacking = gaps.any(axis=1)
+    faulty = np.flatnonzero(lacking)
+    if faulty.size:
+        where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
+        message = f"values are missing in columns {where}, {names.at(faulty)}"
+        if missing == "error":
+            raise TableError(
+                f"{message}; fill them in, name in the space a level that is called NA or None, or leave these rows "
+                "out with missing='drop' (--drop-missing)"
+            )
+        warnings.warn(
+            f"{message}; {'this row is' if faulty.size == 1 else f'these {faulty.size} rows are'} left out",
+            TableWarning,
+            stacklevel=4,
         )
-    warnings.warn(
-        f"{message}; {'this row is' if faulty.size == 1 else f'these {faulty.size} rows are'} left out",
-        TableWarning,
-        stacklevel=4,
-    )
-    return np.flatnonzero(~gaps.any(axis=1))
+    check_rows(len(frame) - faulty.size)
+    return PresentRows(frame[~lacking], np.flatnonzero(~lacking), names)
 
 
 def _numbers(values: list[Any], what: str, numbers: np.ndarray, names: RowNames, or_else: str = "") -> np.ndarray:
@@ -265,7 +297,11 @@ def _numbers(values: list[Any], what: str, numbers: np.ndarray, names: RowNames,
     return np.asarray(values, dtype=float)
 
 
-def _check_spread(y: np.ndarray, target: str) -> None:
+def check_target(y: np.ndarray, target: str, classes: tuple[str, str] | None, groups: np.ndarray | None) -> None:
+    """Raise a `TableError` if a target is constant or of a strange scale, or too few rows or groups have a label."""
+    if classes is not None:
+        check_classes(y, classes, groups)
+        return
     with np.errstate(over="ignore"):
         spread = float(np.ptp(y))
     if spread <= 1e-12 * np.abs(y).max():
