@@ -226,7 +226,7 @@ def main(
         for seed in range(seeds)
         for method in METHODS
     }
-    with progress_bar("orifice 100 to 150", show=True) as report:
+    with progress_bar("orifice 100 to 150") as report:
         campaigns = RunStore(out / f"{trials}_trials", TimedCampaign).complete(jobs, n_jobs=n_jobs, report=report)
     every_miss = np.sort(np.abs(target[SIZE].to_numpy() - WANTED_UM))
     best_rows = max(1, round(len(target) / 100))

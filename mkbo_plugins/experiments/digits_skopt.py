@@ -131,7 +131,7 @@ def main(
         for seed in range(seeds)
         for name, cov in covariances.items()
     }
-    with progress_bar("tuning on digits", show=True) as report:
+    with progress_bar("tuning on digits") as report:
         campaigns = RunStore(out / "campaigns").complete(jobs, n_jobs=n_jobs, report=report)
     errors = {
         name: np.array([100 * 10 ** -campaigns[name, trials, seed].best_so_far for seed in range(seeds)])
