@@ -222,7 +222,8 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
 
     def gram_of_coordinates(self, Z: np.ndarray, Z2: np.ndarray | None, form: str, s: float) -> np.ndarray:
         """Return `gram` between frame coordinates (n, d) and (n', d), with nothing checked."""
-        value = self.fixed.component(get_form(form).parts[0], Z, Z2).value
+        (name,) = get_form(form).parts
+        value = self.fixed.component(name, Z, Z2).value
         if form == "reweighted":
             return value * self.fixed.mean_diagonal
         return squared_exponential_profile(value, s) if form == "two_layer" else value
