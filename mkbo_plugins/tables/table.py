@@ -9,7 +9,7 @@ import numpy as np
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.messages.hints import did_you_mean, shown_value
-from mkbo_plugins.messages.rows import BY_PLACE, RowNames
+from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.parameters import Numeric, is_finite_number, odd_rows
 from mkbo_plugins.space.space import ParameterSpace, as_array, check_columns, check_doubled
 from mkbo_plugins.tables.labels import check_classes, read_labels
@@ -46,8 +46,6 @@ class TrainingTable:
         Number of each row in the table given, (N,), counting from 0.
     classes
         Names of the classes -1 and 1 where the target is a label, else None.
-    names
-        What the rows of the table given are called.
     """
 
     X: np.ndarray
@@ -57,7 +55,6 @@ class TrainingTable:
     sample_weight: np.ndarray | None
     numbers: np.ndarray
     classes: tuple[str, str] | None = None
-    names: RowNames = BY_PLACE
 
     def __post_init__(self) -> None:
         check_target(self.y, self.target, self.classes, self.groups)
@@ -75,11 +72,10 @@ class TrainingTable:
             self.X[indices],
             self.y[indices],
             self.target,
-            None if groups is None else _labels(groups[indices], self.numbers[indices], self.names),
+            None if groups is None else _numbered(groups[indices]),
             None if weight is None else weight[indices] / weight[indices].mean(),
             self.numbers[indices],
             self.classes,
-            self.names,
         )
 
 
@@ -118,11 +114,11 @@ def read_table(
     rows = present_rows(frame, [*space.names, target], missing)
     X = rows.inputs(space)
     y, classes = rows.target(target, task, log_target=log_target)
-    weight = None if weight_values is None else _weights(weight_values[rows.numbers], rows.numbers, rows.names)
-    labels = None if group_values is None else _labels(group_values[rows.numbers], rows.numbers, rows.names)
+    weight = None if weight_values is None else _weights(weight_values[rows.numbers], rows.names)
+    labels = None if group_values is None else _labels(group_values[rows.numbers], rows.names)
     if labels is None:
         _warn_replicates(X)
-    return TrainingTable(X, y, target, labels, weight, rows.numbers, classes, rows.names)
+    return TrainingTable(X, y, target, labels, weight, rows.numbers, classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,13 +131,15 @@ class PresentRows:
         These rows.
     numbers
         Their numbers in the table given, (n,), counting from 0.
-    names
-        What the rows of the table given are called.
     """
 
     frame: Any
     numbers: np.ndarray
-    names: RowNames
+
+    @property
+    def names(self) -> RowNames:
+        """What they are called."""
+        return RowNames.of(self.frame, self.numbers.tolist())
 
     def inputs(self, space: ParameterSpace) -> np.ndarray:
         """Return raw values, (n, number of parameters); raises and warns as `read_table`, for its caller's caller."""
@@ -152,7 +150,7 @@ class PresentRows:
                     f"column {name!r} is constant in the table: nothing can be learned about it; leave it out of the "
                     "space"
                 )
-        warn_outside(X, space, self.names, self.numbers, stacklevel=5)
+        warn_outside(X, space, self.names, stacklevel=5)
         return X
 
     def target(self, name: str, task: Task, *, log_target: bool) -> tuple[np.ndarray, tuple[str, str] | None]:
@@ -162,14 +160,14 @@ class PresentRows:
             y, classes = read_labels(values, name)
         else:
             or_else = "; labels need task='classification' (--task classification)"
-            y, classes = _numbers(values, f"target {name!r}", self.numbers, self.names, or_else), None
+            y, classes = _numbers(values, f"target {name!r}", self.names, or_else), None
         if not log_target:
             return y, classes
         faulty = np.flatnonzero(y <= 0)
         if faulty.size:
             raise TableError(
-                f"log_target (--log-target) needs a target above 0, but {name!r} is not in "
-                f"{self.names.at(self.numbers[faulty])}; drop these rows, or leave it out"
+                f"log_target (--log-target) needs a target above 0, but {name!r} is not in {self.names.at(faulty)}; "
+                "drop these rows, or leave it out"
             )
         return np.log(y), classes
 
@@ -266,12 +264,12 @@ def present_rows(frame: Any, columns: Sequence[str], missing: str) -> PresentRow
     TableError
         If there are fewer, or if others lack a value and `missing` is ``"error"``; else a warning lists those.
     """
-    names, gaps = RowNames.of(frame), frame[list(columns)].isna().to_numpy()
+    gaps = frame[list(columns)].isna().to_numpy()
     lacking = gaps.any(axis=1)
     faulty = np.flatnonzero(lacking)
     if faulty.size:
         where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
-        message = f"values are missing in columns {where}, {names.at(faulty)}"
+        message = f"values are missing in columns {where}, {RowNames.of(frame).at(faulty)}"
         if missing == "error":
             raise TableError(
                 f"{message}; fill them in, name in the space a level that is called NA or None, or leave these rows "
@@ -283,15 +281,15 @@ def present_rows(frame: Any, columns: Sequence[str], missing: str) -> PresentRow
             stacklevel=4,
         )
     check_rows(len(frame) - faulty.size)
-    return PresentRows(frame[~lacking], np.flatnonzero(~lacking), names)
+    return PresentRows(frame[~lacking], np.flatnonzero(~lacking))
 
 
-def _numbers(values: list[Any], what: str, numbers: np.ndarray, names: RowNames, or_else: str = "") -> np.ndarray:
+def _numbers(values: list[Any], what: str, names: RowNames, or_else: str = "") -> np.ndarray:
     faulty = [i for i, value in enumerate(values) if not is_finite_number(value)]
     if faulty:
         faulty = odd_rows(values, faulty)
         raise TableError(
-            f"{what} must hold finite numbers, got {shown_value(values[faulty[0]])} in {names.at(numbers[faulty])}; "
+            f"{what} must hold finite numbers, got {shown_value(values[faulty[0]])} in {names.at(faulty)}; "
             f"mend or drop these rows{or_else}"
         )
     return np.asarray(values, dtype=float)
@@ -310,8 +308,8 @@ def check_target(y: np.ndarray, target: str, classes: tuple[str, str] | None, gr
         raise TableError(f"target {target!r} spreads over {spread:g}, too much or too little; use other units")
 
 
-def _weights(values: np.ndarray, numbers: np.ndarray, names: RowNames) -> np.ndarray:
-    weights = _numbers(values.tolist(), "sample_weight", numbers, names)
+def _weights(values: np.ndarray, names: RowNames) -> np.ndarray:
+    weights = _numbers(values.tolist(), "sample_weight", names)
     faulty = np.flatnonzero(weights <= 0)
     if faulty.size == 0:
         weights = weights / weights.max()
@@ -319,28 +317,31 @@ def _weights(values: np.ndarray, numbers: np.ndarray, names: RowNames) -> np.nda
         faulty = np.flatnonzero(weights < LEAST_WEIGHT)
     if faulty.size:
         raise TableError(
-            f"sample_weight must be above 0, but is not, or next to nothing, in {names.at(numbers[faulty])}; drop "
+            f"sample_weight must be above 0, but is not, or next to nothing, in {names.at(faulty)}; drop "
             "rows to ignore them"
         )
     return weights
 
 
-def _labels(values: np.ndarray, numbers: np.ndarray, names: RowNames) -> np.ndarray:
+def _labels(values: np.ndarray, names: RowNames) -> np.ndarray:
     import pandas as pd
 
-    if pd.isna(values).any():
-        raise TableError(
-            f"groups are missing in {names.at(numbers[pd.isna(values)])}; give each row a group, or drop it"
-        )
-    labels = pd.factorize(values)[0]
+    missing = np.flatnonzero(pd.isna(values))
+    if missing.size:
+        raise TableError(f"groups are missing in {names.at(missing)}; give each row a group, or drop it")
+    return _numbered(values)
+
+
+def _numbered(groups: np.ndarray) -> np.ndarray:
+    import pandas as pd
+
+    labels = pd.factorize(groups)[0]
     if labels.max() < 2:
         raise TableError(f"groups must name at least 3 groups to leave one out at a time, got {labels.max() + 1}")
     return np.asarray(labels)
 
 
-def warn_outside(
-    X: np.ndarray, space: ParameterSpace, names: RowNames, numbers: np.ndarray | None = None, *, stacklevel: int = 3
-) -> None:
+def warn_outside(X: np.ndarray, space: ParameterSpace, names: RowNames, *, stacklevel: int = 3) -> None:
     """Warn of rows that lie outside the bounds of a space by more than `FAR_OUTSIDE`.
 
     Parameters
@@ -350,9 +351,7 @@ def warn_outside(
     space
         The parameters.
     names
-        Names of the rows of the table that these come from.
-    numbers
-        Their places in it, (n,); None means that they are all its rows.
+        What the rows are called.
     stacklevel
         As for `warnings.warn`, 2 being the caller of this function.
 
@@ -371,7 +370,7 @@ def warn_outside(
             found = f"{low:g}" if low == high else f"from {low:g} to {high:g}"
             warnings.warn(
                 f"column {parameter.name!r} lies outside its bounds ({parameter.lower:g}, {parameter.upper:g}) in "
-                f"{names.at(outside if numbers is None else numbers[outside])}: {found}; check units and bounds",
+                f"{names.at(outside)}: {found}; check units and bounds",
                 TableWarning,
                 stacklevel=stacklevel,
             )
