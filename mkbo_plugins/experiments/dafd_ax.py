@@ -72,15 +72,6 @@ class TimedCampaign(Campaign):
 
     seconds: tuple[float, ...] = ()
 
-    @classmethod
-    def from_stored(cls, stored: Mapping[str, Sequence[Any]]) -> "TimedCampaign":
-        """Return the campaign of which `stored` holds the fields, as JSON gives them."""
-        return cls(
-            tuple(map(int, stored["indices"])),
-            tuple(map(float, stored["values"])),
-            tuple(map(float, stored["seconds"])),
-        )
-
 
 def make_client(name: str, metric: str) -> Client:
     """Return a client over `SPACE` that wants a metric small."""
