@@ -31,7 +31,7 @@ from mkbo_plugins.core import (
 from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.covariance.base import GRAM_FORMS
-from mkbo_plugins.covariance.pretrained import TrainingRecord
+from mkbo_plugins.covariance.record import TrainingRecord
 from mkbo_plugins.errors import ArtefactError
 
 SVM_RECORD = TrainingRecord("y", 24, 5.0, 0.7, "regression", "svm", 5.0, 0.05, 0.03)

@@ -93,6 +93,19 @@ def test_another_file_is_refused_and_left_alone(content, tmp_path):
     assert file.read_text() == content
 
 
+@pytest.mark.parametrize(
+    "change", [lambda text: text.replace("0.1234", "0.1235"), lambda text: text[: text.index(', "checksum"')] + "}"]
+)
+def test_a_file_of_which_a_digit_was_altered_or_that_has_no_checksum_is_refused(change, tmp_path):
+    file = tmp_path / "grid.json"
+    Checkpoint(file, "key").keep_outcomes({(0.1, 0.0, 2.0): LeaveOneOut(0.1234, np.zeros(2), True)})
+    changed = change(file.read_text())
+    assert changed != file.read_text()
+    file.write_text(changed)
+    with pytest.raises(ArtefactError, match=r"damaged one \(format or checksum differ\); name another file"):
+        Checkpoint(file, "key")
+
+
 def test_a_file_that_cannot_be_written_is_refused_before_time_is_spent(tmp_path, monkeypatch):
     monkeypatch.setattr(trainers, "fit_evidence", None)
     with pytest.raises(ArtefactError, match="existing folder"):

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,9 @@ def test_rooms_that_commands_are_made_of_do_not_import_them(folder, others):
     for path in (PACKAGE / folder).rglob("*.py"):
         found = imported_modules(path)
         assert not [name for name in found if below(name, *(f"mkbo_plugins.{other}" for other in others))], path
+
+
+def test_no_files_import_one_another_in_a_circle():
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
+    imports = {name: imported_modules(path) & set(files) for name, path in files.items()}
+    assert len(list(TopologicalSorter(imports).static_order())) == len(files)

@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 
 from mkbo_plugins import PretrainedCovariance
+from mkbo_plugins.botorch.suggest import suggest
+from mkbo_plugins.cli.summary import summary
 from mkbo_plugins.core.mixture.kernel_mixture import fit_kernel_mixture
 from mkbo_plugins.covariance.mixture import MixtureCovariance
+from mkbo_plugins.covariance.pretrained import only_table
 from mkbo_plugins.errors import KernelError, SpaceError
 from mkbo_plugins.pretraining.mixture import pretrain_mixture
+from mkbo_plugins.tables.trials import Trials
+from tests.core.helpers import component_of
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +54,22 @@ def test_what_needs_a_machine_is_refused(mixture, table, space):
         lambda: mixture.form("transfer"),
         lambda: mixture.starting_points(2, "same"),
         lambda: mixture.verdict(X, y),
-        lambda: mixture.members,
+        lambda: mixture.merit(np.zeros((2, 4)), "same"),
+        lambda: only_table(mixture),
+        lambda: summary(mixture),
+        lambda: suggest(mixture, Trials.none(space)),
     ):
         with pytest.raises(KernelError, match="kernel mixture"):
             use()
     assert len(mixture.starting_points(3)) == 3
+    assert not mixture.merit(np.zeros((2, 4)), "unknown").any()
+
+
+def test_likeness_is_the_correlation(mixture, table, space):
+    Z = mixture.to_coordinates(table[list(space.names)])
+    gram = mixture.fixed.component("base", Z).value
+    scale = np.sqrt(np.diag(gram))
+    np.testing.assert_allclose(mixture.fixed.likeness(Z, Z), gram / np.outer(scale, scale), rtol=1e-12)
 
 
 def test_unknown_frame_is_refused(table, space):

@@ -10,9 +10,8 @@ except ImportError as error:
 
 from mkbo_plugins.ax import registration as _registration  # noqa: F401 - lets Ax store and build what follows
 from mkbo_plugins.ax.diagnostics import PretrainedDiagnostics, diagnose
-from mkbo_plugins.ax.mixture import use_mixture
 from mkbo_plugins.ax.plot import PretrainedPlot
-from mkbo_plugins.ax.strategy import pretrained_generation_strategy, use_pretrained
+from mkbo_plugins.ax.strategy import pretrained_generation_strategy, use_mixture, use_pretrained
 from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
 
 __all__ = [

@@ -18,9 +18,8 @@ from torch import Tensor
 from mkbo_plugins.ax.fitted import ModelAnalysis, fitted_adapter, models_by_metric
 from mkbo_plugins.botorch import PretrainedKernel, table_verdict
 from mkbo_plugins.botorch.evidence import covariance_inputs
-from mkbo_plugins.core.forms import table_of
 from mkbo_plugins.core.gp.verdict import Answer
-from mkbo_plugins.covariance.mixture import MixtureCovariance
+from mkbo_plugins.covariance.pretrained import TrainedCovariance
 from mkbo_plugins.errors import MkboError, TableError
 
 ADDED = ("moment_scale", "link_scale")
@@ -111,7 +110,7 @@ def _of_kernel(model: Any) -> dict[str, Any]:
 
 def _of_verdict(model: Any) -> dict[str, Any]:
     kernel = model.covar_module
-    if not isinstance(kernel, PretrainedKernel) or isinstance(kernel.cov, MixtureCovariance):
+    if not isinstance(kernel, PretrainedKernel) or not isinstance(kernel.cov, TrainedCovariance):
         return {}
     try:
         verdict = table_verdict(model)
@@ -141,7 +140,7 @@ def prior_variances(model: Any) -> dict[str, float]:
     rest = "stock part" if kernel.form.uses_stock else "pre-trained part"
     found = {rest: total - sum(added.values())}
     for name, variance in added.items():
-        index = table_of(name, kernel.cov.tables)[1]
+        index = kernel.form.scales[name].table
         table = f"table{'' if index is None else f' {index + 1}'}: {kernel.cov.targets[index or 0]}"
         found[table] = found.get(table, 0.0) + variance
     return found
@@ -156,7 +155,7 @@ def _added_variances(kernel: PretrainedKernel, X: Tensor) -> tuple[dict[str, flo
 
 def _scales_of_tables(kernel: PretrainedKernel, *plain: str) -> list[str]:
     """Return names of the scales of each table that the form has."""
-    return [name for name in kernel.form.hyperparameters if table_of(name, kernel.cov.tables)[0] in plain]
+    return [name for name, key in kernel.form.scales.items() if key.name in plain]
 
 
 def _with_scale(kernel: PretrainedKernel, name: str, value: float) -> PretrainedKernel:

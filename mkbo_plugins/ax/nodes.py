@@ -26,6 +26,7 @@ from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.gp.design import distance_to_front, upper_confidence_design
 from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.pretrained import trained
 from mkbo_plugins.errors import MkboError
 
 OBJECTIVE = "*"
@@ -259,7 +260,7 @@ class TableDesignNode(ExternalGenerationNode):
         Z = {name: self._coordinates(cov, experiment, points + tried) for name, cov in covs.items()}
         signs = objective_signs(experiment, self.covariances)
         merits = [sign * covs[name].merit(Z[name][:n], self.directions[name]) for name, sign in signs.items()]
-        views = {cov.fingerprint: cov.fixed.views(Z[name]) for name, cov in covs.items()}
+        views = {cov.fingerprint: trained(cov).fixed.views(Z[name]) for name, cov in covs.items()}
         joint, joint_Z = SeveralTables.of([view for each in views.values() for view in each])
         merit = -distance_to_front(np.column_stack(merits))
         order = upper_confidence_design(merit, joint.likeness, joint_Z[:n], n, present=joint_Z[n:])

@@ -26,7 +26,9 @@ from mkbo_plugins.ax.nodes import (
 from mkbo_plugins.ax.storage import attach, remember
 from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
 from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
+from mkbo_plugins.core.mixture.parts import PART
 from mkbo_plugins.covariance.base import Covariance, Directions, direction_signs
+from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.tables.ranges import warn_of_units
 
@@ -171,6 +173,21 @@ def use_pretrained(
         strategy.experiment = experiment
         client._save_generation_strategy_to_db_if_possible()
     return strategy
+
+
+def use_mixture(
+    client: Client | AxClient, mixture: MixtureCovariance | Mapping[str, MixtureCovariance], **options: Any
+) -> GenerationStrategy:
+    """Make an experiment use a kernel mixture fitted to a table, in the only form that it has; see `use_pretrained`.
+
+    Parameters
+    ----------
+    client, mixture
+        As `client` and `cov` of `use_pretrained`.
+    **options
+        Further keyword arguments of it; a mixture predicts nothing, so that no direction is known.
+    """
+    return use_pretrained(client, mixture, PART, **options)
 
 
 def _check(covs: Mapping[str, Covariance], form: str, initial_trials: int) -> None:

@@ -82,6 +82,10 @@ def pretrained_average(
 ) -> AverageGP:
     """Return the average of several forms, fitted, each weighed by its leave-one-out predictive density.
 
+    It is worth its cost, a fit of every form and a posterior of each at every candidate, where it is not known how the
+    table bears on the target and the outcomes are to decide: its weights say which relation they speak for. Otherwise
+    take one form, for which scales that the data can turn down serve the same end.
+
     Parameters
     ----------
     cov

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mkbo_plugins.core.components.several import FixedComponents
+from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.evaluation.prepared import SumForm
 
 

@@ -133,7 +133,7 @@ class PretrainedKernel(Kernel):
         z1 = x1[..., : self.frame_dims]
         z2 = z1 if x2 is x1 else x2[..., : self.frame_dims]
         form, index = self.form, (..., None) if diag else (..., None, None)
-        parts = dict(zip(form.parts, self._components(form.parts, z1, z2, diag=diag), strict=True))
+        parts = dict(zip(form.parts, self._components(tuple(form.parts), z1, z2, diag=diag), strict=True))
         scales = {name: self.scale(name)[index] for name in form.hyperparameters}
         stock = None
         if self.stock is not None:

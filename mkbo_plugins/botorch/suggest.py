@@ -22,6 +22,7 @@ from mkbo_plugins.core.gp.design import upper_confidence_design
 from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.core.gp.verdict import FEWEST, Verdict, judge
 from mkbo_plugins.covariance.base import Covariance, Directions, direction_signs
+from mkbo_plugins.covariance.pretrained import TrainedCovariance, trained
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.suggestion.advice import VERDICT_FROM, Advice, Reason, Suggestion
@@ -85,6 +86,7 @@ def suggest(
     """
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise MkboError(f"n must be a whole number of at least 1, got {n!r}")
+    cov = trained(cov)
     direction_signs(direction, cov.tables)
     frame = NamedFrame(cov, space=space, fixed=fixed, stock_columns="none")
     pool = (
@@ -134,7 +136,7 @@ class _Outcomes:
 class _Tables:
     """What the tables say of points in the target's raw units."""
 
-    def __init__(self, cov: Covariance, frame: NamedFrame, reference: np.ndarray, called: str) -> None:
+    def __init__(self, cov: TrainedCovariance, frame: NamedFrame, reference: np.ndarray, called: str) -> None:
         self.cov, self.frame, self.called = cov, frame, called
         self.reference = [np.sort(values) for values in self.standardised(reference)]
 

@@ -100,7 +100,9 @@ def pretrain(
         used = [*target, groups, *(described.names if described else ())]
         ignored = check_ignored(ignore, [name for one in data for name in one.columns], used)
         chosen = described or _space_from_table(console, data[0], target[0], groups, ignored)
-        for doubt in doubts_of_columns(data[0], chosen, taken=described is None and len(chosen.names) > 1).values():
+        for doubt in doubts_of_columns(
+            data[0], chosen.parameters, taken=described is None and len(chosen.names) > 1
+        ).values():
             warnings.warn(doubt, TableWarning, stacklevel=1)
         cov = train(
             data,

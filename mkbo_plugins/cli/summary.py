@@ -7,13 +7,14 @@ from rich.console import Console
 from rich.table import Table
 
 from mkbo_plugins.covariance.base import Covariance
-from mkbo_plugins.covariance.pretrained import PretrainedCovariance
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance, trained
 from mkbo_plugins.messages.commands import in_options
 from mkbo_plugins.report.words import describe, describe_interactions, describe_parameters
 
 
 def summary(cov: Covariance) -> dict[str, Any]:
     """Return what `print_summary` prints as values for JSON."""
+    cov = trained(cov)
     if cov.tables == 1:
         return _summary_of_one(cov.members[0])
     return {
@@ -54,6 +55,7 @@ def _summary_of_one(cov: PretrainedCovariance) -> dict[str, Any]:
 
 def print_summary(console: Console, cov: Covariance) -> None:
     """Print what a covariance has learned, table by table."""
+    cov = trained(cov)
     for number, member in enumerate(cov.members, 1):
         if cov.tables > 1:
             console.rule(f"table {number} of {cov.tables}: {member.record.target}", align="left", characters="-")

@@ -6,9 +6,10 @@ same form means the same model in every host.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial, reduce
-from operator import add, mul
+from functools import cached_property, lru_cache, partial, reduce
+from operator import or_
 from types import MappingProxyType
+from typing import NamedTuple
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
@@ -49,6 +50,21 @@ c -> 0 and s -> infinity, where a form becomes the stock model, and the bounds i
 noise."""
 
 
+class Key(NamedTuple):
+    """What a name that hosts give a part or scale stands for.
+
+    Parameters
+    ----------
+    name
+        Its plain name.
+    table
+        The table whose it is, counting from 0; None with a single table, and for what tables share.
+    """
+
+    name: str
+    table: int | None
+
+
 @dataclass(frozen=True)
 class Form:
     """A covariance model.
@@ -56,19 +72,24 @@ class Form:
     Parameters
     ----------
     parts
-        Names of the fixed parts it uses.
-    hyperparameters
-        The learned scales it has, by name.
+        The fixed parts it uses, by the names that `combine` and hosts know them by.
+    scales
+        The learned scales it has, likewise.
     uses_stock
         Whether the host's stock covariance is a part of it.
     combine
         Function of the parts, the stock covariance (None where unused) and the scales, elementwise.
     """
 
-    parts: tuple[str, ...]
-    hyperparameters: Mapping[str, Hyperparameter]
+    parts: Mapping[str, Key]
+    scales: Mapping[str, Key]
     uses_stock: bool
     combine: Callable[[Mapping[str, Array], Array, Mapping[str, Array]], Array]
+
+    @cached_property
+    def hyperparameters(self) -> Mapping[str, Hyperparameter]:
+        """Prior and bounds of each learned scale."""
+        return {name: HYPERPARAMETERS[key.name] for name, key in self.scales.items()}
 
     def covariance(self, parts: Mapping[str, Array], stock: Array | None, scales: Mapping[str, Array]) -> Array:
         """Return what `combine` does, times the stock covariance where there is one that the form does not use.
@@ -84,10 +105,10 @@ def of_table(name: str, index: int, tables: int) -> str:
     return name if tables == 1 else f"{name}_{index + 1}"
 
 
-def table_of(name: str, tables: int) -> tuple[str, int | None]:
-    """Return what `of_table` was given: the plain name and the table, None for what tables share."""
-    plain, _, number = name.rpartition("_")
-    return (plain, int(number) - 1) if tables > 1 and number.isdigit() else (name, None)
+@lru_cache
+def _each(name: str, tables: int) -> Mapping[str, Key]:
+    """Return what a part or scale is called for each of some tables, and what these names stand for."""
+    return {of_table(name, index, tables): Key(name, index if tables > 1 else None) for index in range(tables)}
 
 
 class _Names:
@@ -96,41 +117,44 @@ class _Names:
     def __init__(self, tables: int) -> None:
         self.tables = tables
 
-    def each(self, name: str) -> tuple[str, ...]:
-        return tuple(of_table(name, index, self.tables) for index in range(self.tables))
+    def each(self, name: str) -> Mapping[str, Key]:
+        return _each(name, self.tables)
 
-    def scales(self, *names: str) -> dict[str, Hyperparameter]:
+    def scales(self, *names: str) -> dict[str, Key]:
         """Return one output scale, and the others once per table."""
-        return {
-            each: HYPERPARAMETERS[name]
-            for name in names
-            for each in ((name,) if name == "output_scale" else self.each(name))
-        }
+        return reduce(or_, map(self.each, names), {"output_scale": Key("output_scale", None)})
 
     def weighed(self, part: str, scale: str, parts: Mapping[str, Array], scales: Mapping[str, Array]) -> Array:
         """Return the sum over tables of a scale times a part."""
-        pairs = zip(self.each(scale), self.each(part), strict=True)
-        return reduce(add, (scales[of_scale] * parts[of_part] for of_scale, of_part in pairs))
+        value = 0.0
+        for of_scale, of_part in zip(_each(scale, self.tables), _each(part, self.tables), strict=True):
+            value = value + scales[of_scale] * parts[of_part]
+        return value
 
     def near(self, parts: Mapping[str, Array], scales: Mapping[str, Array]) -> Array:
         """Return the product over tables of the profile of the feature distance."""
-        pairs = zip(self.each("feature_distance"), self.each("feature_scale"), strict=True)
-        return reduce(mul, (squared_exponential_profile(parts[d], scales[s]) for d, s in pairs))
+        value = 1.0
+        for d, s in zip(_each("feature_distance", self.tables), _each("feature_scale", self.tables), strict=True):
+            value = value * squared_exponential_profile(parts[d], scales[s])
+        return value
 
     def linked(self, parts: Mapping[str, Array], scales: Mapping[str, Array]) -> Array:
         """Return the sum over tables of a scale times the profile of the difference of the decision function."""
-        each = zip(self.each("link_scale"), self.each("decision_distance"), self.each("link_width"), strict=True)
-        return reduce(add, (scales[c] * squared_exponential_profile(parts[d], scales[t]) for c, d, t in each))
+        value = 0.0
+        each = (_each(name, self.tables) for name in ("link_scale", "decision_distance", "link_width"))
+        for c, d, t in zip(*each, strict=True):
+            value = value + scales[c] * squared_exponential_profile(parts[d], scales[t])
+        return value
 
 
 def _sum_form(part: str, names: _Names) -> Form:
     """Return the sum over tables of a part with its own scale; one table has a plain output scale."""
-    scales = dict.fromkeys(names.each("output_scale"), HYPERPARAMETERS["output_scale"])
+    scales = names.each("output_scale")
     return Form(names.each(part), scales, False, lambda p, k, h: names.weighed(part, "output_scale", p, h))
 
 
 def _two_layer(names: _Names) -> Form:
-    scales = names.scales("output_scale", "feature_scale")
+    scales = names.scales("feature_scale")
     return Form(names.each("feature_distance"), scales, False, lambda p, k, h: h["output_scale"] * names.near(p, h))
 
 
@@ -142,8 +166,8 @@ def _of_terms(names: _Names, *, near: bool = False, moment: bool = False, link: 
         (link, "decision_distance", ("link_scale", "link_width")),
     )
     terms = [(part, scales) for used, part, scales in known if used]
-    parts = tuple(each for part, _ in terms for each in names.each(part))
-    scales = names.scales("output_scale", *(scale for _, scales in terms for scale in scales))
+    parts = reduce(or_, (names.each(part) for part, _ in terms))
+    scales = names.scales(*(scale for _, scales in terms for scale in scales))
 
     def combine(p: Mapping[str, Array], k: Array, h: Mapping[str, Array]) -> Array:
         value = h["output_scale"] * k
@@ -156,7 +180,7 @@ def _of_terms(names: _Names, *, near: bool = False, moment: bool = False, link: 
 
 _FORMS: Mapping[str, Callable[[_Names], Form]] = MappingProxyType(
     {
-        "stock": lambda names: Form((), {}, True, lambda parts, stock, scales: stock),
+        "stock": lambda names: Form({}, {}, True, lambda parts, stock, scales: stock),
         "base": partial(_sum_form, "base"),
         "reweighted": partial(_sum_form, "reweighted"),
         "normalised": partial(_sum_form, "normalised"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from mkbo_plugins.core.components.several import FixedComponents
+from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import Form, get_form
 from mkbo_plugins.core.gp.design import upper_confidence_design
@@ -22,9 +22,6 @@ from mkbo_plugins.covariance.content import Reader
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, TableError
 from mkbo_plugins.space.parameters import Frame, is_finite_number, is_number
 from mkbo_plugins.space.space import ParameterSpace, as_array
-
-if TYPE_CHECKING:
-    from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 
 GRAM_FORMS = ("base", "reweighted", "normalised", "two_layer", "moment")
 Direction: TypeAlias = Literal["same", "opposite", "unknown"]
@@ -45,14 +42,12 @@ class Covariance(ABC):
         How they map to frame coordinates.
     fixed
         The parts that no optimiser refits, over frame coordinates.
-    members
-        The covariance of each table; that of one table has itself as its only member.
     """
 
-    def __init_subclass__(cls, kind: str | None = None, **kwargs: Any) -> None:
+    def __init_subclass__(cls, kind: str | None = None) -> None:
         """Let files whose content has the key `kind` be read as this class."""
-        super().__init_subclass__(**kwargs)
-        _KINDS[kind] = cls
+        if kind is not None:
+            _KINDS[kind] = cls
 
     if TYPE_CHECKING:  # fields of the one class are computed in the other
 
@@ -67,10 +62,6 @@ class Covariance(ABC):
         @property
         def fixed(self) -> FixedComponents:
             """The parts that no optimiser refits."""
-
-        @property
-        def members(self) -> tuple[PretrainedCovariance, ...]:
-            """The covariance of each table."""
 
     @abstractmethod
     def with_evaluator(self, choice: Choice = "auto", tolerance: float = 1e-10) -> "Covariance":
@@ -87,12 +78,12 @@ class Covariance(ABC):
     @property
     def tables(self) -> int:
         """Number of tables that have parts and scales of their own."""
-        return len(self.members)
+        return len(self.targets)
 
     @property
+    @abstractmethod
     def targets(self) -> tuple[str, ...]:
         """Name of each table's target."""
-        return tuple(member.record.target for member in self.members)
 
     def form(self, name: str) -> Form:
         """Return the covariance model called `name` for this number of tables.
@@ -113,6 +104,7 @@ class Covariance(ABC):
         """Return frame coordinates, (n, d), of points in raw units, as `ParameterSpace.to_raw` accepts them."""
         return np.asarray(self.space.to_coordinates(self.space.to_raw(X), self.frame))
 
+    @abstractmethod
     def merit(self, Z: np.ndarray, direction: Directions) -> np.ndarray:
         """Return how good the tables say that points are, (n,), in standard deviations of their predictions.
 
@@ -126,14 +118,8 @@ class Covariance(ABC):
         Raises
         ------
         KernelError
-            If `direction` is not as described.
+            If `direction` is not as described, or known where nothing was trained that predicts.
         """
-        signs = direction_signs(direction, self.tables)
-        said = [
-            sign * np.asarray(member.standardised_decision(view))
-            for sign, (member, view) in zip(signs, self.fixed.views(Z), strict=True)
-        ]
-        return sum(said, np.zeros(len(Z))) / max(1, sum(map(abs, signs)))
 
     def starting_points(self, n: int, direction: Directions = "unknown", *, seed: int = 0) -> list[dict[str, Any]]:
         """Propose first experiments from the table alone, before the target has any data.
@@ -236,7 +222,8 @@ class Covariance(ABC):
     def from_bytes(data: bytes) -> "Covariance":
         """Return the covariance saved as `data`; raises `ArtefactError` unless it is exactly as `to_bytes` gives it."""
         content = unpack(data)
-        kind = next((kind for kind in _KINDS if kind in content), None)
+        # Contents of no kind are read as a single table's, to say what is missing.
+        kind = next((kind for kind in _KINDS if kind in content), "record")
         try:
             cov = _KINDS[kind].from_content(Reader(content, ""))
         except ArtefactError:
@@ -281,8 +268,8 @@ class Covariance(ABC):
             raise ArtefactError(f"{path}: {error}; take a fresh copy, or save the covariance again") from error
 
 
-_KINDS: dict[str | None, type[Covariance]] = {}
-"""Kinds of covariances by the key that tells a saved one; None stands for that of one table."""
+_KINDS: dict[str, type[Covariance]] = {}
+"""Kinds of covariances by the key that tells a saved one."""
 
 
 def check_covariance(cov: Any) -> None:
@@ -291,22 +278,6 @@ def check_covariance(cov: Any) -> None:
         raise MkboError(
             f"cov must be a PretrainedCovariance, got {type(cov).__name__}; read a file with PretrainedCovariance.load"
         )
-
-
-def only_table(cov: Covariance) -> "PretrainedCovariance":
-    """Return the covariance of the only table, for what is about a single one.
-
-    Raises
-    ------
-    KernelError
-        If there are several.
-    """
-    if cov.tables > 1:
-        raise KernelError(
-            f"this shows one table, and the covariance combines {cov.tables}, of {list(cov.targets)}; pass one of "
-            "them, cov.members[0] and so on"
-        )
-    return cov.members[0]
 
 
 def check_gram(form: str, scales: Sequence[Any]) -> None:

@@ -10,16 +10,16 @@ import numpy as np
 
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.evaluation.evaluator import Choice
-from mkbo_plugins.covariance.base import Covariance, check_gram, finite
+from mkbo_plugins.covariance.base import check_gram, finite
 from mkbo_plugins.covariance.content import Reader
-from mkbo_plugins.covariance.pretrained import PretrainedCovariance
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance, TrainedCovariance
 from mkbo_plugins.errors import KernelError, SpaceError
 from mkbo_plugins.space.parameters import Frame, Parameter, is_finite_number
 from mkbo_plugins.space.space import ParameterSpace
 
 
 @dataclass(frozen=True)
-class CombinedCovariance(Covariance, kind="members"):
+class CombinedCovariance(TrainedCovariance, kind="members"):
     """Covariances pre-trained on several tables, which may share all, some or none of their parameters.
 
     The covariance models of `mkbo_plugins.core.forms` sum over tables, each with scales of its own that the optimiser

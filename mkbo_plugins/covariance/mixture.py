@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import Form
 from mkbo_plugins.core.mixture.kernel_mixture import KernelMixture
 from mkbo_plugins.core.mixture.parts import PART, MixtureParts
-from mkbo_plugins.covariance.base import Covariance, Directions
+from mkbo_plugins.covariance.base import Covariance, Directions, direction_signs
 from mkbo_plugins.covariance.content import Reader, decode_space, encode_space
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.space.parameters import FRAMES, Frame
@@ -47,19 +47,9 @@ class MixtureCovariance(Covariance, kind="mixture"):
     loo_mse: float
 
     @cached_property
-    def fixed(self) -> MixtureParts:  # type: ignore[override] # has the one part that its forms use
+    def fixed(self) -> MixtureParts:
         """The mixture as optimisers evaluate it."""
         return MixtureParts(self.mixture)
-
-    @property
-    def members(self) -> NoReturn:
-        """No machine was trained, so that there is nothing to show of one."""
-        raise KernelError("a kernel mixture holds no machine trained on a table; use a PretrainedCovariance here")
-
-    @property
-    def tables(self) -> int:
-        """Number of tables: one."""
-        return 1
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -90,8 +80,10 @@ class MixtureCovariance(Covariance, kind="mixture"):
         )
 
     def merit(self, Z: np.ndarray, direction: Directions) -> np.ndarray:
-        """Raise a `KernelError`: a mixture predicts nothing."""
-        raise KernelError("a kernel mixture does not predict what is good; direction must be 'unknown'")
+        """Return 0 for each point, (n,), since a mixture predicts nothing; raises a `KernelError` for a direction."""
+        if any(direction_signs(direction, self.tables)):
+            raise KernelError("a kernel mixture does not predict what is good; direction must be 'unknown'")
+        return np.zeros(len(Z))
 
     def to_content(self) -> dict[str, Any]:
         """Return what a saved file holds."""

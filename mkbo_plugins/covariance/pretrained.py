@@ -1,16 +1,17 @@
 """The pre-trained covariance: fitted, frozen, comparable, and saved as one small file."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
+from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
-from mkbo_plugins.covariance.base import Covariance, check_gram, finite
+from mkbo_plugins.covariance.base import Covariance, Directions, check_gram, direction_signs, finite
 from mkbo_plugins.covariance.content import (
     Reader,
     decode_kernel,
@@ -20,6 +21,7 @@ from mkbo_plugins.covariance.content import (
     encode_points,
     encode_space,
 )
+from mkbo_plugins.covariance.record import TrainingRecord
 from mkbo_plugins.errors import ArtefactError, KernelError
 from mkbo_plugins.space.parameters import FRAMES, Frame
 from mkbo_plugins.space.space import ParameterSpace
@@ -28,87 +30,36 @@ if TYPE_CHECKING:
     from mkbo_plugins.core.kernels import FreeKernel
 
 
-@dataclass(frozen=True)
-class TrainingRecord:
-    """What the table was and how the machine was chosen; nothing here enters the covariance.
+class TrainedCovariance(Covariance):
+    """A covariance with a machine for each table, which predicts the table's target."""
 
-    Parameters
-    ----------
-    target
-        Name of the table's target column.
-    rows
-        Number of rows trained on.
-    target_mean, target_spread
-        Mean and standard deviation of the target over these rows, by their weights, after the logarithm if one was
-        taken.
-    task
-        ``"regression"`` or ``"classification"``.
-    trainer
-        ``"svm"`` or ``"gp"``.
-    C, epsilon
-        Box bound and tube half-width of the support vector machine; None for trainer ``"gp"``. A classifier has no
-        epsilon.
-    loo_mse
-        Leave-one-out mean squared error, conditional on coordinate weights learned from all rows. Of labels, -1 and 1,
-        that of predicted labels with both classes weighing the same: four times the error rate.
-    notes
-        Remarks worth a look, such as a best value at the edge of the grid.
-    classes
-        Names of the labels -1 and 1 of a classifier; None otherwise.
-    """
+    if TYPE_CHECKING:  # fields of the one class are computed in the other
 
-    target: str
-    rows: int
-    target_mean: float
-    target_spread: float
-    task: str
-    trainer: str
-    C: float | None
-    epsilon: float | None
-    loo_mse: float
-    notes: tuple[str, ...] = ()
-    classes: tuple[str, str] | None = None
+        @property
+        def fixed(self) -> PretrainedComponents | SeveralTables:
+            """The parts that no optimiser refits."""
+
+        @property
+        def members(self) -> "tuple[PretrainedCovariance, ...]":
+            """The covariance of each table; that of one table has itself as its only member."""
 
     @property
-    def explained(self) -> float:
-        """Share of the target's variance that held-out predictions explain; of labels, Youden's index.
+    def targets(self) -> tuple[str, ...]:
+        """Name of each table's target."""
+        return tuple(member.record.target for member in self.members)
 
-        Youden's index is 1 - 2 error rate with both classes weighing the same, 0 for guesses.
-        """
-        if self.task == "classification":
-            return 1 - self.loo_mse / 2
-        return 1 - self.loo_mse / self.target_spread**2
-
-    def to_content(self) -> dict[str, Any]:
-        """Return the record's saved form."""
-        encoded = asdict(self) | {"notes": list(self.notes)}
-        # Only files of classifiers have classes.
-        classes = encoded.pop("classes")
-        return encoded if classes is None else encoded | {"classes": list(classes)}
-
-    @classmethod
-    def from_content(cls, content: Reader) -> "TrainingRecord":
-        """Return the record saved as `content`; raises `ArtefactError` where it is none."""
-        classes = content.texts("classes") if "classes" in content.values else None
-        if classes is not None and len(classes) != 2:
-            raise ArtefactError(f"{content.path}'classes' must be two names, got {list(classes)}")
-        return cls(
-            target=content.text("target"),
-            rows=content.whole("rows"),
-            target_mean=content.number("target_mean"),
-            target_spread=content.number("target_spread"),
-            task=content.text("task", ("regression", "classification")),
-            trainer=content.text("trainer", ("svm", "gp")),
-            C=content.optional_number("C"),
-            epsilon=content.optional_number("epsilon"),
-            loo_mse=content.number("loo_mse"),
-            notes=content.texts("notes"),
-            classes=classes,
-        )
+    def merit(self, Z: np.ndarray, direction: Directions) -> np.ndarray:
+        """Return how good the tables say that points are, (n,), as `Covariance.merit` describes it."""
+        signs = direction_signs(direction, self.tables)
+        signed = [
+            sign * np.asarray(member.standardised_decision(view))
+            for sign, (member, view) in zip(signs, self.fixed.views(Z), strict=True)
+        ]
+        return sum(signed, np.zeros(len(Z))) / max(1, sum(map(abs, signs)))
 
 
 @dataclass(frozen=True)
-class PretrainedCovariance(Covariance):
+class PretrainedCovariance(TrainedCovariance, kind="record"):
     """A covariance function pre-trained on a table of condensed knowledge.
 
     Made by `pretrain` or `load`; two of them are equal when everything in them is. What it shares with covariances of
@@ -271,8 +222,8 @@ class PretrainedCovariance(Covariance):
 
     def gram_of_coordinates(self, Z: np.ndarray, Z2: np.ndarray | None, form: str, s: float) -> np.ndarray:
         """Return `gram` between frame coordinates (n, d) and (n', d), with nothing checked."""
-        (component,) = self.fixed.components(get_form(form).parts, Z, Z2).values()
-        value = component.value
+        (name,) = get_form(form).parts
+        value = self.fixed.components((name,), Z, Z2)[name].value
         if form == "reweighted":
             return value * self.fixed.mean_diagonal
         return squared_exponential_profile(value, s) if form == "two_layer" else value
@@ -351,3 +302,33 @@ class PretrainedCovariance(Covariance):
             log_target=content.flag("log_target"),
             earlier=tuple(TrainingRecord.from_content(table.below("record")) for table in earlier),
         )
+
+
+def trained(cov: Covariance) -> TrainedCovariance:
+    """Return a covariance as one with trained machines, for what shows or asks them.
+
+    Raises
+    ------
+    KernelError
+        If it has none.
+    """
+    if not isinstance(cov, TrainedCovariance):
+        raise KernelError("a kernel mixture holds no machine trained on a table; use a PretrainedCovariance here")
+    return cov
+
+
+def only_table(cov: Covariance) -> PretrainedCovariance:
+    """Return the covariance of the only table, for what is about a single one.
+
+    Raises
+    ------
+    KernelError
+        If there are several, or it has no trained machine.
+    """
+    cov = trained(cov)
+    if cov.tables > 1:
+        raise KernelError(
+            f"this shows one table, and the covariance combines {cov.tables}, of {list(cov.targets)}; pass one of "
+            "them, cov.members[0] and so on"
+        )
+    return cov.members[0]

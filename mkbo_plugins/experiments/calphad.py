@@ -102,7 +102,7 @@ def main(
     }
     store = RunStore(out / "equilibria", Equilibrium)
     typer.echo(f"{rows} equilibria of eleven elements; those computed before are used")
-    with progress_bar("equilibria", show=True) as report:
+    with progress_bar("equilibria") as report:
         equilibria = list(store.complete(solving, n_jobs=jobs, report=report).values())
     table = candidates(alloys, equilibria)
     write_atomically(out / "alloy_calphad_candidates.csv", table.to_csv(index=False).encode())

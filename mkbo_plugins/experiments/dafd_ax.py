@@ -72,15 +72,6 @@ class TimedCampaign(Campaign):
 
     seconds: tuple[float, ...] = ()
 
-    @classmethod
-    def from_stored(cls, stored: Mapping[str, Sequence[Any]]) -> "TimedCampaign":
-        """Return the campaign of which `stored` holds the fields, as JSON gives them."""
-        return cls(
-            tuple(map(int, stored["indices"])),
-            tuple(map(float, stored["values"])),
-            tuple(map(float, stored["seconds"])),
-        )
-
 
 def make_client(name: str, metric: str) -> Client:
     """Return a client over `SPACE` that wants a metric small."""
@@ -226,7 +217,7 @@ def main(
         for seed in range(seeds)
         for method in METHODS
     }
-    with progress_bar("orifice 100 to 150", show=True) as report:
+    with progress_bar("orifice 100 to 150") as report:
         campaigns = RunStore(out / f"{trials}_trials", TimedCampaign).complete(jobs, n_jobs=n_jobs, report=report)
     every_miss = np.sort(np.abs(target[SIZE].to_numpy() - WANTED_UM))
     best_rows = max(1, round(len(target) / 100))

@@ -56,7 +56,7 @@ def run_demo(console: Console, out: Path, *, seeds: int, trials: int) -> None:
     found = sum(store.get(key) is not None for key in jobs)
     if found:
         console.print(f"{found} of {len(jobs)} campaigns were finished before", highlight=False)
-    with progress_bar("campaigns", show=True) as report:
+    with progress_bar("campaigns") as report:
         campaigns = store.complete(jobs, n_jobs=min(len(jobs), cpu_count()), report=report)
     errors = {
         form: np.array([100 * 10**-c.best_so_far for key, c in campaigns.items() if key[0] == form]) for form in FORMS

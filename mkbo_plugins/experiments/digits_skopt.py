@@ -6,7 +6,6 @@ trained. Run by hand::
     python -m mkbo_plugins.experiments.digits_skopt --out FOLDER
 """
 
-import math
 from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,6 @@ import pandas as pd
 import typer
 from joblib import Parallel, delayed
 from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -26,7 +24,7 @@ from skopt.space import Real, Space
 
 from mkbo_plugins import PretrainedCovariance, pretrain
 from mkbo_plugins.experiments.campaign import Campaign
-from mkbo_plugins.experiments.digits import images
+from mkbo_plugins.experiments.digits import images, log_error
 from mkbo_plugins.experiments.regret import trials_to
 from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.messages.commands import GOES_ON, plain_errors
@@ -51,12 +49,9 @@ def _data(name: str) -> tuple[np.ndarray, np.ndarray]:
     return images(SUBSET if name == "digits_250" else None)
 
 
-def log_error(setting: list[float], name: str = "digits") -> float:
+def _error(setting: list[float], name: str = "digits") -> float:
     """Return log10 of the cross-validated error of a classifier with C and gamma, trained on a data set."""
-    X, y = _data(name)
-    model = make_pipeline(StandardScaler(), SVC(C=setting[0], gamma=setting[1]))
-    folds = StratifiedKFold(3, shuffle=True, random_state=0)
-    return math.log10(max(1 - float(cross_val_score(model, X, y, cv=folds).mean()), 0.5 / len(y)))
+    return log_error(make_pipeline(StandardScaler(), SVC(C=setting[0], gamma=setting[1])), *_data(name))
 
 
 def _pretrained(folder: Path, name: str, n_jobs: int) -> PretrainedCovariance:
@@ -64,7 +59,7 @@ def _pretrained(folder: Path, name: str, n_jobs: int) -> PretrainedCovariance:
     if not path.exists():
         space = parameter_space(dimensions())
         settings = space.sobol(RUNS, seed=1)
-        errors = Parallel(n_jobs=n_jobs)(delayed(log_error)(list(setting), name) for setting in settings)
+        errors = Parallel(n_jobs=n_jobs)(delayed(_error)(list(setting), name) for setting in settings)
         pretrain((settings, np.array(errors)), TARGET, space, n_jobs=n_jobs).save(path)
     return PretrainedCovariance.load(path)
 
@@ -73,7 +68,7 @@ def _tune(cov: PretrainedCovariance | None, seed: int, trials: int) -> Campaign:
     start = Space(dimensions()).rvs(STARTS, random_state=seed)
     model = None if cov is None else pretrained_regressor(cov, dimensions(), random_state=seed)
     result = gp_minimize(
-        log_error,
+        _error,
         dimensions(),
         base_estimator=model,
         x0=start,
@@ -131,7 +126,7 @@ def main(
         for seed in range(seeds)
         for name, cov in covariances.items()
     }
-    with progress_bar("tuning on digits", show=True) as report:
+    with progress_bar("tuning on digits") as report:
         campaigns = RunStore(out / "campaigns").complete(jobs, n_jobs=n_jobs, report=report)
     errors = {
         name: np.array([100 * 10 ** -campaigns[name, trials, seed].best_so_far for seed in range(seeds)])

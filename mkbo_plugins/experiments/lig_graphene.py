@@ -114,7 +114,7 @@ def main(
         for seed in range(seeds)
         for trainer, form in models
     }
-    with progress_bar(f"PI to {target}", show=True) as report:
+    with progress_bar(f"PI to {target}") as report:
         campaigns = store.complete(jobs, n_jobs=n_jobs, report=report)
     best, worst = float(values.max()), float(values.min())
     regret = {

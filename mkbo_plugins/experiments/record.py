@@ -1,7 +1,7 @@
 """What a campaign leaves behind."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -30,4 +30,11 @@ class Campaign:
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> Self:
         """Return the campaign whose fields JSON holds."""
-        return cls(tuple(map(int, stored["indices"])), tuple(map(float, stored["values"])))
+        kinds = {"indices": int}
+        return cls(
+            **{f.name: tuple(_frozen(item, kinds.get(f.name, float)) for item in stored[f.name]) for f in fields(cls)}
+        )
+
+
+def _frozen(item: Any, kind: type) -> Any:
+    return tuple(_frozen(inner, kind) for inner in item) if isinstance(item, list) else kind(item)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(description: str, *, show: bool) -> Iterator[Callable[[int, int | None], None] | None]:
+def progress_bar(description: str, *, show: bool = True) -> Iterator[Callable[[int, int | None], None] | None]:
     """Yield a function of (done, total or None) that moves a bar on standard error, or None when none is shown."""
     if not show:
         yield None

@@ -2,7 +2,8 @@
 
 from matplotlib.figure import Figure
 
-from mkbo_plugins.covariance.base import Covariance, only_table
+from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.pretrained import only_table
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.plots.slices import covariance_slices, panel_columns
 from mkbo_plugins.plots.weights import interaction_orders, parameter_weights

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from mkbo_plugins.covariance.base import Covariance, only_table
+from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.pretrained import only_table
 from mkbo_plugins.plots.style import STYLES, finish, panel
 from mkbo_plugins.pretraining.held_out import held_out
 

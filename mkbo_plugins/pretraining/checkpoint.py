@@ -1,4 +1,8 @@
-"""What an interrupted pre-training has found so far, kept in one file."""
+"""What an interrupted pre-training has found so far, kept in one file.
+
+A cache of calls, such as `joblib.Memory`, would take a folder instead of the file that the user names, could not say
+that it belongs to another table, and would read pickles, which can run code.
+"""
 
 import hashlib
 import json
@@ -11,8 +15,8 @@ import numpy as np
 
 from mkbo_plugins.core.training.selection import Cell
 from mkbo_plugins.core.training.svr import LeaveOneOut
+from mkbo_plugins.covariance.container import digest, write
 from mkbo_plugins.errors import ArtefactError
-from mkbo_plugins.files import write_atomically
 
 FORMAT = "mkbo-checkpoint"
 
@@ -63,7 +67,8 @@ class Checkpoint:
     def _load(self) -> None:
         try:
             content = json.loads(self.path.read_text(encoding="ascii"))
-            key = content["key"] if content["format"] == FORMAT else None
+            if content.pop("checksum", None) != digest(content) or content["format"] != FORMAT:
+                raise ValueError("format or checksum differ")
             if content["evidence"] is not None:
                 weights, converged = content["evidence"]
                 self.evidence = np.array(weights, dtype=float), converged
@@ -73,12 +78,12 @@ class Checkpoint:
                 )
                 for C, epsilon, sigma, error, residuals, converged in content["cells"]
             }
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise ArtefactError(
                 f"{self.path} cannot be resumed: it is no checkpoint of a pre-training, or a damaged one ({error}); "
                 "name another file"
             ) from error
-        if key != self.key:
+        if content["key"] != self.key:
             raise ArtefactError(
                 f"{self.path} cannot be resumed: it belongs to another table or other settings; name another file, or "
                 "delete it to start over"
@@ -99,9 +104,4 @@ class Checkpoint:
                 for cell, loo in self.outcomes.items()
             ],
         }
-        try:
-            write_atomically(self.path, json.dumps(content).encode("ascii"))
-        except OSError as error:
-            raise ArtefactError(
-                f"cannot write {self.path}: {error.strerror}; name a file in an existing folder"
-            ) from error
+        write(self.path, json.dumps(content | {"checksum": digest(content)}).encode("ascii"))

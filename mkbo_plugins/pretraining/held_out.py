@@ -9,8 +9,8 @@ import numpy as np
 from mkbo_plugins.core.training.evidence import held_out_residuals
 from mkbo_plugins.core.training.subset import space_filling_rows
 from mkbo_plugins.core.training.svr import leave_one_out
-from mkbo_plugins.covariance.base import Covariance, only_table
-from mkbo_plugins.covariance.pretrained import PretrainedCovariance
+from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance, only_table
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.pretraining.trainers import held_out_error
 from mkbo_plugins.tables.labels import balanced_weights

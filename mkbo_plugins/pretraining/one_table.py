@@ -15,7 +15,8 @@ from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 from mkbo_plugins.core.training.evidence import mean_and_spread
 from mkbo_plugins.core.training.subset import space_filling_rows
-from mkbo_plugins.covariance.pretrained import PretrainedCovariance, TrainingRecord
+from mkbo_plugins.covariance.pretrained import PretrainedCovariance
+from mkbo_plugins.covariance.record import TrainingRecord
 from mkbo_plugins.errors import FitError, MkboWarning, SampleWarning
 from mkbo_plugins.pretraining.checkpoint import Checkpoint, problem_key
 from mkbo_plugins.pretraining.trainers import Trained, train_gp, train_svm

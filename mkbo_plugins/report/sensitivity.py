@@ -6,7 +6,8 @@ import numpy as np
 from scipy.stats import qmc, sobol_indices
 
 from mkbo_plugins.core.components.shares import parameter_shares
-from mkbo_plugins.covariance.base import Covariance, only_table
+from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.pretrained import only_table
 
 _PRIOR_POINTS, _POINTS = 512, 1024
 

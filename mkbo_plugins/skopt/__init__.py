@@ -9,7 +9,6 @@ except ImportError as error:
 
 from mkbo_plugins.skopt.columns import parameter_space
 from mkbo_plugins.skopt.kernel import PretrainedKernel
-from mkbo_plugins.skopt.mixture import mixture_regressor
-from mkbo_plugins.skopt.regressor import PretrainedRegressor, pretrained_regressor
+from mkbo_plugins.skopt.regressor import PretrainedRegressor, mixture_regressor, pretrained_regressor
 
 __all__ = ["PretrainedKernel", "PretrainedRegressor", "mixture_regressor", "parameter_space", "pretrained_regressor"]

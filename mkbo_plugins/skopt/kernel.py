@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter
 from skopt.learning.gaussian_process.kernels import Kernel
 
-from mkbo_plugins.core.forms import DEFAULT_FORM, table_of
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import KernelError
@@ -102,12 +102,12 @@ class PretrainedKernel(Kernel):
 
     def scale(self, name: str) -> float:
         """Return a scale of the form, such as ``"output_scale"``, or of several tables ``"moment_scale_2"``."""
-        plain, table = table_of(name, self.cov.tables)
+        plain, table = self.model.form.scales[name]
         value = getattr(self, plain)
         return float(value if table is None else np.broadcast_to(value, self.cov.tables)[table])
 
     def _set_scale(self, name: str, value: float) -> None:
-        plain, table = table_of(name, self.cov.tables)
+        plain, table = self.model.form.scales[name]
         if table is None:
             setattr(self, plain, value)
             return

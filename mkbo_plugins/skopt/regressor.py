@@ -15,7 +15,9 @@ from mkbo_plugins.core.evaluation.recent import Recent
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.posterior_fit import PosteriorDensity, log_bounds, prior_mode
 from mkbo_plugins.core.gp.verdict import Verdict, judge
+from mkbo_plugins.core.mixture.parts import PART
 from mkbo_plugins.covariance.base import Covariance, check_covariance
+from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.errors import FitError, KernelError
 from mkbo_plugins.skopt.columns import column_map
 from mkbo_plugins.skopt.dimensions import INPUTS
@@ -340,3 +342,21 @@ def pretrained_regressor(
     regressor = PretrainedRegressor(kernel, noise, inputs, n_restarts_optimizer, random_state)
     regressor._check_settings()
     return regressor
+
+
+def mixture_regressor(
+    mixture: MixtureCovariance,
+    dimensions: Any,
+    names: Sequence[str] | Mapping[str, str] | None = None,
+    **options: Any,
+) -> PretrainedRegressor:
+    """Return a regressor with a kernel mixture fitted to a table, in the only form that it has.
+
+    Parameters
+    ----------
+    mixture, dimensions, names
+        As `cov`, `dimensions` and `names` of `pretrained_regressor`.
+    **options
+        Further keyword arguments of it.
+    """
+    return pretrained_regressor(mixture, dimensions, PART, names, **options)

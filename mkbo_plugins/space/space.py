@@ -113,28 +113,7 @@ class ParameterSpace:
                 f"target {target!r} is not a column of the table; it has {present}{did_you_mean(target, present)}"
             )
         check_doubled(present, present)
-        spec: dict[str, Any] = {}
-        for name in present:
-            if name == target:
-                continue
-            values = [plain_value(value) for value in table[name].dropna()]
-            if all(is_number(value) for value in values) and not isinstance(table[name].dtype, pd.CategoricalDtype):
-                levels: list[Any] = sorted(set(values))
-                spec[name] = (min(values, default=0), max(values, default=0))
-            else:
-                faulty = next((value for value in values if not isinstance(value, (str, bool, int, float))), None)
-                if faulty is not None:
-                    raise SpaceError(f"column {name!r} must hold numbers, text or booleans, got {faulty!r:.60}")
-                if not all(map(is_number, values)) and looks_numeric(values):
-                    raise SpaceError(_text_among_numbers(table[name]))
-                levels = sorted(set(values), key=str)
-                spec[name] = {"levels": levels, "ordered": False}
-            if len(levels) < 2:
-                raise SpaceError(
-                    f"column {name!r} is constant or empty: describe the space without it, or leave it out with "
-                    "table.drop(columns=...) (--ignore)"
-                )
-        return cls.from_dict(spec)
+        return cls(tuple(parameter_of_column(table[name]) for name in present if name != target))
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return a mapping that `from_dict` reads back into an equal space."""
@@ -248,6 +227,37 @@ class ParameterSpace:
     def from_unit(self, unit: np.ndarray) -> np.ndarray:
         """Map points of the unit cube, (n, number of parameters), to raw ones spread evenly over the space."""
         return np.column_stack([p.from_unit(unit[:, j]) for j, p in enumerate(self.parameters)])
+
+
+def parameter_of_column(column: "pd.Series[Any]") -> Parameter:
+    """Return the parameter that a column of a table is, as `ParameterSpace.from_table` takes it.
+
+    Raises
+    ------
+    SpaceError
+        If the column is constant, or holds nothing but missing values, or text among numbers.
+    """
+    import pandas as pd
+
+    name, values = column.name, [plain_value(value) for value in column.dropna()]
+    spec: Any
+    if all(is_number(value) for value in values) and not isinstance(column.dtype, pd.CategoricalDtype):
+        levels: list[Any] = sorted(set(values))
+        spec = (min(values, default=0), max(values, default=0))
+    else:
+        faulty = next((value for value in values if not isinstance(value, (str, bool, int, float))), None)
+        if faulty is not None:
+            raise SpaceError(f"column {name!r} must hold numbers, text or booleans, got {faulty!r:.60}")
+        if not all(map(is_number, values)) and looks_numeric(values):
+            raise SpaceError(_text_among_numbers(column))
+        levels = sorted(set(values), key=str)
+        spec = {"levels": levels, "ordered": False}
+    if len(levels) < 2:
+        raise SpaceError(
+            f"column {name!r} is constant or empty: describe the space without it, or leave it out with "
+            "table.drop(columns=...) (--ignore)"
+        )
+    return parse_parameter(name, spec)
 
 
 def check_frame(frame: str) -> None:

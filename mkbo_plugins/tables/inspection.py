@@ -1,24 +1,21 @@
 """Everything that is wrong with a table at once, where training would stop at the first fault."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mkbo_plugins.errors import MkboError, MkboWarning
+from mkbo_plugins.errors import MkboError, MkboWarning, SpaceError
 from mkbo_plugins.messages.hints import did_you_mean
-from mkbo_plugins.space.parameters import Numeric
-from mkbo_plugins.space.space import ParameterSpace, check_doubled
-from mkbo_plugins.tables.table import Task, check_rows, read_table
+from mkbo_plugins.space.parameters import Parameter
+from mkbo_plugins.space.space import ParameterSpace, check_doubled, parameter_of_column
+from mkbo_plugins.tables.table import PresentRows, Task, check_rows, check_target, present_rows, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_STAND_IN = "row number"
-"""Name of a faultless parameter or target, for checks of one column by itself."""
 
 
 class Severity(StrEnum):
@@ -76,52 +73,45 @@ def inspect_table(
     ignore
         Columns that are no parameters, where there is no space.
     """
-    settings: dict[str, Any] = {"task": task, "log_target": log_target}
     present = [str(name) for name in table.columns]
     findings = _found(None, lambda: check_doubled(present, present)) or _found(None, lambda: check_rows(len(table)))
     if findings:
         return findings
     others = [name for name in present if name not in {target, groups, *ignore}]
-    if target in present:
-        findings += _of_target(table, target, settings)
-    else:
-        hint = did_you_mean(target, present)
-        findings.append(
-            Finding(Severity.ERROR, target, f"target {target!r} is not a column; the table has {present}{hint}")
-        )
-    spaces = {}
+    findings = _of_target(table, target, task, log_target=log_target)
+    parameters = []
     for name in others if space is None else space.names:
-        spaces[name], faults = _parameter(table, name, space)
+        parameter, faults = _of_parameter(table, name, space)
+        parameters += [] if parameter is None else [parameter]
         findings += faults
-    for name, single in spaces.items():
-        doubts = doubts_of_columns(table, single, taken=space is None and len(others) > 1) if single else {}
-        findings += [Finding(Severity.REMARK, name, doubt) for doubt in doubts.values()]
-    if space is not None:
-        unused = [name for name in others if name not in space.names]
-        if unused:
-            findings.append(Finding(Severity.REMARK, None, f"columns {unused} are not in the space and are not used"))
-    if not any(finding.severity is Severity.ERROR for finding in findings):
-        whole = ParameterSpace(tuple(p for found in spaces.values() if found for p in found.parameters))
-        known = {finding.message for finding in findings}
-        found = _found(None, lambda: read_table(table, target, whole, groups=groups, missing="drop", **settings))
-        findings += [finding for finding in found if finding.message not in known]
+    doubts = doubts_of_columns(table, parameters, taken=space is None and len(others) > 1)
+    findings += [Finding(Severity.REMARK, name, doubt) for name, doubt in doubts.items()]
+    unused = [] if space is None else [name for name in others if name not in space.names]
+    if unused:
+        findings.append(Finding(Severity.REMARK, None, f"columns {unused} are not in the space and are not used"))
+    if not _errors(findings):
+        whole = ParameterSpace(tuple(parameters))
+        settings: dict[str, Any] = {"task": task, "log_target": log_target, "groups": groups}
+        further = _found(None, lambda: read_table(table, target, whole, missing="drop", **settings))
+        messages = {finding.message for finding in findings}
+        findings += [finding for finding in further if finding.message not in messages]
     return sorted(findings, key=lambda finding: finding.severity is Severity.REMARK)
 
 
-def doubts_of_columns(table: "pd.DataFrame", space: ParameterSpace, *, taken: bool) -> dict[str, str]:
+def doubts_of_columns(table: "pd.DataFrame", parameters: Iterable[Parameter], *, taken: bool) -> dict[str, str]:
     """Return, for columns that may not be meant as they are taken, why not.
 
     Parameters
     ----------
     table
         The table.
-    space
-        Its parameters.
+    parameters
+        What they are taken as.
     taken
         Whether they were taken from its columns, so that some may be none.
     """
     doubts = {}
-    for parameter in space.parameters:
+    for parameter in parameters:
         name, levels = parameter.name, parameter.indexed_levels
         alike = _alike(levels)
         if alike:
@@ -151,43 +141,44 @@ def _names_rows(values: "pd.Series[Any]", levels: tuple[Any, ...]) -> bool:
     return len(values) > 2 and bool((np.diff(values.to_numpy(dtype=float)) == 1).all())
 
 
-def _of_target(table: "pd.DataFrame", target: str, settings: dict[str, Any]) -> list[Finding]:
-    rows = table[[target]].assign(**{_STAND_IN: np.arange(len(table))})
-    stand_in = ParameterSpace((Numeric(_STAND_IN, 0, max(len(table), 2)),))
-    return _of_column(target, lambda missing: read_table(rows, target, stand_in, missing=missing, **settings))
+def _of_target(table: "pd.DataFrame", target: str, task: Task, *, log_target: bool) -> list[Finding]:
+    if target not in table.columns:
+        columns = [str(name) for name in table.columns]
+        hint = did_you_mean(target, columns)
+        return [Finding(Severity.ERROR, target, f"target {target!r} is not a column; the table has {columns}{hint}")]
+
+    def check(rows: PresentRows) -> None:
+        y, classes = rows.target(target, task, log_target=log_target)
+        check_target(y, target, classes, None)
+
+    return _of_column(table, target, check)
 
 
-def _parameter(
+def _of_parameter(
     table: "pd.DataFrame", name: str, space: ParameterSpace | None
-) -> tuple[ParameterSpace | None, list[Finding]]:
-    """Return the space of one parameter, taken from its column where none is given, and what is wrong with it."""
+) -> tuple[Parameter | None, list[Finding]]:
+    """Return a parameter, taken from its column where no space is given, and what is wrong with the column."""
     if name not in table.columns:
         hint = did_you_mean(name, table.columns)
         message = f"column {name!r} is missing; the table has {list(table.columns)}{hint}"
         return None, [Finding(Severity.ERROR, name, message)]
-    numbers = np.arange(len(table))
-    rows = table[[name]].assign(**{_STAND_IN: numbers})
-    if space is not None:
-        single = ParameterSpace((space[name],))
-    else:
-        try:
-            single = ParameterSpace.from_table(rows, _STAND_IN)
-        except MkboError as error:
-            return None, [Finding(Severity.ERROR, name, str(error))]
-    # Each row is a group of its own: only whole rows can be replicates.
-    return single, _of_column(
-        name, lambda missing: read_table(rows, _STAND_IN, single, groups=numbers, missing=missing)
-    )
+    try:
+        parameter = parameter_of_column(table[name]) if space is None else space[name]
+    except SpaceError as error:
+        return None, [Finding(Severity.ERROR, name, str(error))]
+    single = ParameterSpace((parameter,))
+    return parameter, _of_column(table, name, lambda rows: rows.inputs(single))
 
 
-def _of_column(name: str, check: Callable[[Any], object]) -> list[Finding]:
-    """Return faults of a column, also those that hide behind missing values."""
-    found = _found(name, lambda: check("error"))
-    faults = [f for f in found if f.severity is Severity.ERROR]
-    if not faults:
-        return found
-    further = [f for f in _found(name, lambda: check("drop")) if f.severity is Severity.ERROR]
-    return list(dict.fromkeys(faults + further))
+def _of_column(table: "pd.DataFrame", name: str, check: Callable[[PresentRows], object]) -> list[Finding]:
+    """Return faults of a column, those that hide behind missing values too, or else remarks on it."""
+    gaps = _found(name, lambda: present_rows(table, [name], "error"))
+    others = _found(name, lambda: check(present_rows(table, [name], "drop")))
+    return _errors(gaps + others) or others
+
+
+def _errors(findings: list[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
 def _found(column: str | None, check: Callable[[], object]) -> list[Finding]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.messages.hints import did_you_mean, shown_value
-from mkbo_plugins.messages.rows import BY_PLACE, RowNames
+from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.parameters import Numeric, is_finite_number, odd_rows
 from mkbo_plugins.space.space import ParameterSpace, as_array, check_columns, check_doubled
 from mkbo_plugins.tables.labels import check_classes, read_labels
@@ -46,8 +46,6 @@ class TrainingTable:
         Number of each row in the table given, (N,), counting from 0.
     classes
         Names of the classes -1 and 1 where the target is a label, else None.
-    names
-        What the rows of the table given are called.
     """
 
     X: np.ndarray
@@ -57,13 +55,9 @@ class TrainingTable:
     sample_weight: np.ndarray | None
     numbers: np.ndarray
     classes: tuple[str, str] | None = None
-    names: RowNames = BY_PLACE
 
     def __post_init__(self) -> None:
-        if self.classes is None:
-            _check_spread(self.y, self.target)
-        else:
-            check_classes(self.y, self.classes, self.groups)
+        check_target(self.y, self.target, self.classes, self.groups)
 
     def rows(self, indices: np.ndarray) -> "TrainingTable":
         """Return some of its rows.
@@ -78,11 +72,10 @@ class TrainingTable:
             self.X[indices],
             self.y[indices],
             self.target,
-            None if groups is None else _labels(groups[indices], self.numbers[indices], self.names),
+            None if groups is None else _numbered(groups[indices]),
             None if weight is None else weight[indices] / weight[indices].mean(),
             self.numbers[indices],
             self.classes,
-            self.names,
         )
 
 
@@ -116,38 +109,67 @@ def read_table(
         raise TableError(f"missing must be 'error' or 'drop', got {missing!r}")
     frame, target = _as_frame(table, target, space)
     check_columns(list(frame.columns), [*space.names, target])
-    names = RowNames.of(frame)
     group_values = _per_row(groups, "groups", frame)
     weight_values = _per_row(sample_weight, "sample_weight", frame)
-    keep = _present_rows(frame, [*space.names, target], missing, names)
-    frame = frame.iloc[keep]
-    check_rows(len(frame))
-    X = space.to_raw(frame, row_numbers=keep.tolist())
-    classes = None
-    if task == "classification":
-        y, classes = read_labels(frame[target].tolist(), target)
-    else:
-        or_else = "; labels need task='classification' (--task classification)"
-        y = _numbers(frame[target].tolist(), f"target {target!r}", keep, names, or_else)
-    if log_target:
+    rows = present_rows(frame, [*space.names, target], missing)
+    X = rows.inputs(space)
+    y, classes = rows.target(target, task, log_target=log_target)
+    weight = None if weight_values is None else _weights(weight_values[rows.numbers], rows.names)
+    labels = None if group_values is None else _labels(group_values[rows.numbers], rows.names)
+    if labels is None:
+        _warn_replicates(X)
+    return TrainingTable(X, y, target, labels, weight, rows.numbers, classes)
+
+
+@dataclass(frozen=True, eq=False)
+class PresentRows:
+    """The rows of a table that lack no value, read column by column.
+
+    Parameters
+    ----------
+    frame
+        These rows.
+    numbers
+        Their numbers in the table given, (n,), counting from 0.
+    """
+
+    frame: Any
+    numbers: np.ndarray
+
+    @property
+    def names(self) -> RowNames:
+        """What they are called."""
+        return RowNames.of(self.frame, self.numbers.tolist())
+
+    def inputs(self, space: ParameterSpace) -> np.ndarray:
+        """Return raw values, (n, number of parameters); raises and warns as `read_table`, for its caller's caller."""
+        X = space.to_raw(self.frame, row_numbers=self.numbers.tolist())
+        for name, values in zip(space.names, X.T, strict=True):
+            if np.ptp(values) == 0:
+                raise TableError(
+                    f"column {name!r} is constant in the table: nothing can be learned about it; leave it out of the "
+                    "space"
+                )
+        warn_outside(X, space, self.names, stacklevel=5)
+        return X
+
+    def target(self, name: str, task: Task, *, log_target: bool) -> tuple[np.ndarray, tuple[str, str] | None]:
+        """Return values, (n,), after the logarithm if one is asked for, or labels with the names of their classes."""
+        values = self.frame[name].tolist()
+        if task == "classification":
+            y, classes = read_labels(values, name)
+        else:
+            or_else = "; labels need task='classification' (--task classification)"
+            y, classes = _numbers(values, f"target {name!r}", self.names, or_else), None
+        if not log_target:
+            return y, classes
         faulty = np.flatnonzero(y <= 0)
         if faulty.size:
             raise TableError(
-                f"log_target (--log-target) needs a target above 0, but {target!r} is not in {names.at(keep[faulty])}; "
+                f"log_target (--log-target) needs a target above 0, but {name!r} is not in {self.names.at(faulty)}; "
                 "drop these rows, or leave it out"
             )
-        y = np.log(y)
-    for j, name in enumerate(space.names):
-        if np.ptp(X[:, j]) == 0:
-            raise TableError(
-                f"column {name!r} is constant in the table: nothing can be learned about it; leave it out of the space"
-            )
-    warn_outside(X, space, names, keep, stacklevel=4)
-    weight = None if weight_values is None else _weights(weight_values[keep], keep, names)
-    labels = None if group_values is None else _labels(group_values[keep], keep, names)
-    if labels is None:
-        _warn_replicates(X)
-    return TrainingTable(X, y, target, labels, weight, keep, classes, names)
+        return np.log(y), classes
 
 
 def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[Any, str]:
@@ -234,38 +256,50 @@ def _per_row(values: Any, name: str, frame: Any) -> np.ndarray | None:
     return array
 
 
-def _present_rows(frame: Any, columns: Sequence[str], missing: str, names: RowNames) -> np.ndarray:
+def present_rows(frame: Any, columns: Sequence[str], missing: str) -> PresentRows:
+    """Return the rows of a DataFrame that lack no value of some columns, of three at least.
+
+    Raises
+    ------
+    TableError
+        If there are fewer, or if others lack a value and `missing` is ``"error"``; else a warning lists those.
+    """
     gaps = frame[list(columns)].isna().to_numpy()
-    faulty = np.flatnonzero(gaps.any(axis=1))
-    if faulty.size == 0:
-        return np.arange(len(frame))
-    where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
-    message = f"values are missing in columns {where}, {names.at(faulty)}"
-    if missing == "error":
-        raise TableError(
-            f"{message}; fill them in, name in the space a level that is called NA or None, or leave these rows out "
-            "with missing='drop' (--drop-missing)"
+    lacking = gaps.any(axis=1)
+    faulty = np.flatnonzero(lacking)
+    if faulty.size:
+        where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
+        message = f"values are missing in columns {where}, {RowNames.of(frame).at(faulty)}"
+        if missing == "error":
+            raise TableError(
+                f"{message}; fill them in, name in the space a level that is called NA or None, or leave these rows "
+                "out with missing='drop' (--drop-missing)"
+            )
+        warnings.warn(
+            f"{message}; {'this row is' if faulty.size == 1 else f'these {faulty.size} rows are'} left out",
+            TableWarning,
+            stacklevel=4,
         )
-    warnings.warn(
-        f"{message}; {'this row is' if faulty.size == 1 else f'these {faulty.size} rows are'} left out",
-        TableWarning,
-        stacklevel=4,
-    )
-    return np.flatnonzero(~gaps.any(axis=1))
+    check_rows(len(frame) - faulty.size)
+    return PresentRows(frame[~lacking], np.flatnonzero(~lacking))
 
 
-def _numbers(values: list[Any], what: str, numbers: np.ndarray, names: RowNames, or_else: str = "") -> np.ndarray:
+def _numbers(values: list[Any], what: str, names: RowNames, or_else: str = "") -> np.ndarray:
     faulty = [i for i, value in enumerate(values) if not is_finite_number(value)]
     if faulty:
         faulty = odd_rows(values, faulty)
         raise TableError(
-            f"{what} must hold finite numbers, got {shown_value(values[faulty[0]])} in {names.at(numbers[faulty])}; "
+            f"{what} must hold finite numbers, got {shown_value(values[faulty[0]])} in {names.at(faulty)}; "
             f"mend or drop these rows{or_else}"
         )
     return np.asarray(values, dtype=float)
 
 
-def _check_spread(y: np.ndarray, target: str) -> None:
+def check_target(y: np.ndarray, target: str, classes: tuple[str, str] | None, groups: np.ndarray | None) -> None:
+    """Raise a `TableError` if a target is constant or of a strange scale, or too few rows or groups have a label."""
+    if classes is not None:
+        check_classes(y, classes, groups)
+        return
     with np.errstate(over="ignore"):
         spread = float(np.ptp(y))
     if spread <= 1e-12 * np.abs(y).max():
@@ -274,8 +308,8 @@ def _check_spread(y: np.ndarray, target: str) -> None:
         raise TableError(f"target {target!r} spreads over {spread:g}, too much or too little; use other units")
 
 
-def _weights(values: np.ndarray, numbers: np.ndarray, names: RowNames) -> np.ndarray:
-    weights = _numbers(values.tolist(), "sample_weight", numbers, names)
+def _weights(values: np.ndarray, names: RowNames) -> np.ndarray:
+    weights = _numbers(values.tolist(), "sample_weight", names)
     faulty = np.flatnonzero(weights <= 0)
     if faulty.size == 0:
         weights = weights / weights.max()
@@ -283,28 +317,31 @@ def _weights(values: np.ndarray, numbers: np.ndarray, names: RowNames) -> np.nda
         faulty = np.flatnonzero(weights < LEAST_WEIGHT)
     if faulty.size:
         raise TableError(
-            f"sample_weight must be above 0, but is not, or next to nothing, in {names.at(numbers[faulty])}; drop "
+            f"sample_weight must be above 0, but is not, or next to nothing, in {names.at(faulty)}; drop "
             "rows to ignore them"
         )
     return weights
 
 
-def _labels(values: np.ndarray, numbers: np.ndarray, names: RowNames) -> np.ndarray:
+def _labels(values: np.ndarray, names: RowNames) -> np.ndarray:
     import pandas as pd
 
-    if pd.isna(values).any():
-        raise TableError(
-            f"groups are missing in {names.at(numbers[pd.isna(values)])}; give each row a group, or drop it"
-        )
-    labels = pd.factorize(values)[0]
+    missing = np.flatnonzero(pd.isna(values))
+    if missing.size:
+        raise TableError(f"groups are missing in {names.at(missing)}; give each row a group, or drop it")
+    return _numbered(values)
+
+
+def _numbered(groups: np.ndarray) -> np.ndarray:
+    import pandas as pd
+
+    labels = pd.factorize(groups)[0]
     if labels.max() < 2:
         raise TableError(f"groups must name at least 3 groups to leave one out at a time, got {labels.max() + 1}")
     return np.asarray(labels)
 
 
-def warn_outside(
-    X: np.ndarray, space: ParameterSpace, names: RowNames, numbers: np.ndarray | None = None, *, stacklevel: int = 3
-) -> None:
+def warn_outside(X: np.ndarray, space: ParameterSpace, names: RowNames, *, stacklevel: int = 3) -> None:
     """Warn of rows that lie outside the bounds of a space by more than `FAR_OUTSIDE`.
 
     Parameters
@@ -314,9 +351,7 @@ def warn_outside(
     space
         The parameters.
     names
-        Names of the rows of the table that these come from.
-    numbers
-        Their places in it, (n,); None means that they are all its rows.
+        What the rows are called.
     stacklevel
         As for `warnings.warn`, 2 being the caller of this function.
 
@@ -335,7 +370,7 @@ def warn_outside(
             found = f"{low:g}" if low == high else f"from {low:g} to {high:g}"
             warnings.warn(
                 f"column {parameter.name!r} lies outside its bounds ({parameter.lower:g}, {parameter.upper:g}) in "
-                f"{names.at(outside if numbers is None else numbers[outside])}: {found}; check units and bounds",
+                f"{names.at(outside)}: {found}; check units and bounds",
                 TableWarning,
                 stacklevel=stacklevel,
             )

@@ -7,7 +7,7 @@ from mkbo_plugins.core import SquaredExponential, WeightedPoints
 from mkbo_plugins.core.components.components import COARSE, COMPONENTS, PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.components.several import SeveralTables
-from mkbo_plugins.core.forms import FORMS, get_form, of_table, table_of
+from mkbo_plugins.core.forms import FORMS, get_form, of_table
 from tests.core.helpers import component_of, make_table, numeric_gradient, smallest_eigenvalue
 
 COLUMNS = ((0, 1, 2), (3, 1, 2))
@@ -121,9 +121,11 @@ def test_the_coarse_one_is_close_and_the_same_thing(several):
 
 
 @pytest.mark.parametrize("tables", [1, 2, 12])
-def test_names_lead_back_to_tables(tables):
-    for plain in ("moment_scale", "reweighted"):
-        for index in range(tables):
-            expected = (plain, None if tables == 1 else index)
-            assert table_of(of_table(plain, index, tables), tables) == expected
-    assert table_of("output_scale", tables) == ("output_scale", None)
+@pytest.mark.parametrize("name", FORMS)
+def test_names_lead_back_to_tables(name, tables):
+    form = get_form(name, tables)
+    shared = {"output_scale"} if form.uses_stock or name == "two_layer" else set()
+    for external, (plain, table) in (*form.parts.items(), *form.scales.items()):
+        assert external == (plain if plain in shared else of_table(plain, table or 0, tables))
+        assert (table is None) == (tables == 1 or plain in shared)
+    assert list(form.hyperparameters) == list(form.scales)

@@ -50,6 +50,35 @@ class Component(Protocol):
         """
 
 
+class ModelComponents(Protocol):
+    """What a covariance model asks of what no optimiser refits."""
+
+    @property
+    def tables(self) -> int:
+        """Number of tables that have components and scales of their own."""
+
+    @property
+    def coarse(self) -> "ModelComponents":
+        """The same with larger errors, faster, for many points of which the best are wanted."""
+
+    def components(
+        self, names: Iterable[str], X: Array, Y: Array | None = None, *, elementwise: bool = False
+    ) -> Mapping[str, Component]:
+        """Return components between points by name, as `PretrainedComponents.components`."""
+
+
+class FixedComponents(ModelComponents, Protocol):
+    """What no optimiser refits: of one table, of several, or a mixture in their place."""
+
+    def likeness(self, X: Array, Y: Array) -> Array:
+        """Return the prior correlation between points (n, d) and (n', d), (n, n')."""
+
+    def composed(
+        self, name: str, X: Array, Y: Array | None, S: DifferentiableSum, *, elementwise: bool = False
+    ) -> Array:
+        """Return the value of a component, as `PretrainedComponents.composed`."""
+
+
 @dataclass(frozen=True, eq=False)
 class Scaled:
     """A component divided by a constant."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import accumulate
 from operator import mul
-from typing import TypeAlias
 
 from array_api_compat import array_namespace
 
@@ -128,7 +127,3 @@ class OfColumns:
         result = xp.zeros((*gradient.shape[:-1], self.dimension), dtype=gradient.dtype, device=gradient.device)
         result[..., self.columns] = gradient
         return result
-
-
-FixedComponents: TypeAlias = PretrainedComponents | SeveralTables
-"""The fixed parts of one table or of several."""

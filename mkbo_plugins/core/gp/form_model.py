@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from mkbo_plugins.core.components.components import Component
-from mkbo_plugins.core.components.several import FixedComponents
+from mkbo_plugins.core.components.components import Component, ModelComponents
 from mkbo_plugins.core.forms import Form, Hyperparameter, get_form
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
 
@@ -99,7 +98,7 @@ class FormModel:
         Number k of stock inputs.
     """
 
-    fixed: FixedComponents
+    fixed: ModelComponents
     form_name: str
     stock_dims: int
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from mkbo_plugins.core.components.several import FixedComponents
+from mkbo_plugins.core.components.components import ModelComponents
 from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.core.gp.marginal_likelihood import log_marginal
 from mkbo_plugins.core.gp.posterior_fit import NOISE, PosteriorDensity
@@ -68,13 +68,13 @@ class Verdict:
 
 
 def fitted_log_marginal(
-    fixed: FixedComponents, form: str, points: Points, z: np.ndarray, noise: float | np.ndarray | None = None
+    fixed: ModelComponents, form: str, points: Points, z: np.ndarray, noise: float | np.ndarray | None = None
 ) -> float:
     """Return the log evidence of a form for standardised values z (n,) at points; noise as for `PosteriorDensity`."""
     return log_marginal(PosteriorDensity(FormModel(fixed, form, points.stock.shape[1]), points, z, noise))
 
 
-def judge(fixed: FixedComponents, points: Points, y: np.ndarray, noise: float | np.ndarray | None = None) -> Verdict:
+def judge(fixed: ModelComponents, points: Points, y: np.ndarray, noise: float | np.ndarray | None = None) -> Verdict:
     """Return whether the table helps a target with values y (n,) at points.
 
     Parameters

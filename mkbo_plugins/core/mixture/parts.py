@@ -35,6 +35,10 @@ class MixtureParts:
         """Itself, being as fast as can be."""
         return self
 
+    def likeness(self, X: Array, Y: Array) -> Array:
+        """Return the mixture's correlations between points (n, d) and (n', d), (n, n')."""
+        return self.mixture.gram(X, Y) / sum(self.mixture.variances)
+
     def components(
         self, names: Iterable[str], X: Array, Y: Array | None = None, *, elementwise: bool = False
     ) -> dict[str, KernelGram]:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Self
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, logsumexp
@@ -38,18 +37,6 @@ class Record(Campaign):
     log_density: tuple[float, ...] = ()
     seconds: tuple[float, ...] = ()
     log_weights: tuple[tuple[float, ...], ...] = ()
-
-    @classmethod
-    def from_stored(cls, stored: Any) -> Self:
-        """Return the campaign whose fields JSON holds."""
-        base = Campaign.from_stored(stored)
-        return cls(
-            base.indices,
-            base.values,
-            tuple(stored["log_density"]),
-            tuple(stored["seconds"]),
-            tuple(map(tuple, stored["log_weights"])),
-        )
 
 
 def log_expected_improvement(mean: np.ndarray, variance: np.ndarray, best: float) -> np.ndarray:

@@ -6,12 +6,10 @@ import pandas as pd
 from mkbo_plugins.experiments.benchmark.campaign import STARTS, Record
 from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.experiments.regret import trials_to
-from mkbo_plugins.report.bootstrap import bootstrap_interval
+from mkbo_plugins.report.bootstrap import bootstrap_interval, resampled_means
 
 HARM = 0.01
 """Difference of the area under regret beyond which a model helps or harms."""
-
-DRAWS = 10_000
 
 
 def measure(problem: Problem, record: Record) -> dict[str, float]:
@@ -28,8 +26,7 @@ def measure(problem: Problem, record: Record) -> dict[str, float]:
 
 def ratio_interval(values: np.ndarray, reference: np.ndarray) -> tuple[float, float, float]:
     """Return the ratio of means of paired values (n,) and a 95 % interval, by resampling pairs."""
-    picks = np.random.default_rng(0).integers(0, len(values), (DRAWS, len(values)))
-    low, high = np.quantile(values[picks].mean(axis=1) / reference[picks].mean(axis=1), [0.025, 0.975])
+    low, high = np.quantile(resampled_means(values) / resampled_means(reference), [0.025, 0.975])
     return float(values.mean() / reference.mean()), float(low), float(high)
 
 

@@ -129,7 +129,6 @@ def run_paper(
     trials: int,
     n_jobs: int,
     trainer: str = TRAINER,
-    show: bool = True,
 ) -> PaperResults:
     """Run what is missing of the experiments, of the first alone where there is no folder of tables."""
     names = list(EXPERIMENTS) if data is not None else [ROTATION]
@@ -145,7 +144,7 @@ def run_paper(
         )
         for name, setting in product(names, SETTINGS)
     }
-    tables = dict(zip(plans, run_all(list(plans.values()), out, data, n_jobs=n_jobs, show=show), strict=True))
+    tables = dict(zip(plans, run_all(list(plans.values()), out, data, n_jobs=n_jobs), strict=True))
     return PaperResults(
         _joined(tables),
         _joined({key: _compared(table, plans[key].models) for key, table in tables.items()}),

@@ -15,6 +15,7 @@ from mkbo_plugins.report.bootstrap import bootstrap_interval
 COLOURS = ("black", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "0.6")
 LINES = ("--", "-", "-.", ":")
 DPI = 130
+COLUMNS = 4
 
 
 def write_report(
@@ -83,11 +84,11 @@ def markdown_table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [header, ["---"] * len(header), *rows])
 
 
-def regret_figure(curves: Mapping[str, Mapping[str, np.ndarray]], columns: int = 4) -> Figure:
+def regret_figure(curves: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
     """Return mean normalised regret over trials with 95 % intervals, a panel for each problem."""
-    rows = -(-len(curves) // columns)
-    figure = Figure(figsize=(3.2 * columns, 2.6 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    rows = -(-len(curves) // COLUMNS)
+    figure = Figure(figsize=(3.2 * COLUMNS, 2.6 * rows), layout="constrained")
+    panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
     for panel, (problem, by_model) in zip(panels, curves.items(), strict=False):
         for number, (model, values) in enumerate(by_model.items()):
             colour, line = COLOURS[number % len(COLOURS)], LINES[number % len(LINES)]

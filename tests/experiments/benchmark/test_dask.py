@@ -22,10 +22,10 @@ def test_campaigns_run_on_the_workers_and_end_the_same(tmp_path: Path):
         Client(cluster) as client,
     ):
         with joblib.parallel_config(backend="dask"):
-            on_workers = run(PLAN, tmp_path / "dask", None, n_jobs=-1, show=False)
+            on_workers = run(PLAN, tmp_path / "dask", None, n_jobs=-1)
         loaded = {worker: info.misses for worker, info in client.run(load.cache_info).items()}
     assert len(loaded) == 2
     assert sum(loaded.values()) > 0
     assert load.cache_info().misses == 0
-    alone = run(PLAN, tmp_path / "alone", None, n_jobs=1, show=False)
+    alone = run(PLAN, tmp_path / "alone", None, n_jobs=1)
     pd.testing.assert_frame_equal(on_workers.drop(columns="seconds"), alone.drop(columns="seconds"))

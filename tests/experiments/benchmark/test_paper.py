@@ -81,7 +81,7 @@ def test_tables_without_phases_are_refused(folder: Path, tmp_path: Path):
 def test_results_of_frames_lie_apart_and_usual_names_stay(tmp_path: Path):
     for frame in ("centred", "unit"):
         plan = Plan(("forrester",), ("stock",), seeds=1, trials=1, frame=frame)
-        run(plan, tmp_path, None, n_jobs=1, show=False)
+        run(plan, tmp_path, None, n_jobs=1)
     assert {path.name for path in (tmp_path / "knowledge").iterdir()} == {"forrester.0_gp", "forrester.0_gp_unit"}
     assert {path.name for path in (tmp_path / "campaigns").iterdir()} == {
         "forrester_0_gp_ei_stock_1_0.json",
@@ -96,7 +96,7 @@ def test_machine_of_the_paper_has_one_length_scale():
 
 
 def test_experiments_give_tables_and_figures(few_rows: Path, phases: PhaseRegression, tmp_path: Path):
-    results = run_paper(tmp_path, few_rows, seeds=1, trials=2, n_jobs=1, show=False)
+    results = run_paper(tmp_path, few_rows, seeds=1, trials=2, n_jobs=1)
     campaigns = sum(len(experiment.models) for experiment in EXPERIMENTS.values()) * len(SETTINGS)
     assert len(results.runs) == len(results.comparison) == campaigns
     stock = results.comparison[results.comparison["model"] == STOCK]

@@ -24,7 +24,7 @@ PLAN = Plan(("forrester",), ("random", "stock", "moment"), seeds=2, trials=4)
 def test_a_killed_run_goes_on_and_ends_the_same(tmp_path: Path):
     code = (
         "from pathlib import Path; from mkbo_plugins.experiments.benchmark.runner import Plan, run\n"
-        f"run({PLAN!r}, Path({str(tmp_path / 'killed')!r}), None, n_jobs=1, show=False)"
+        f"run({PLAN!r}, Path({str(tmp_path / 'killed')!r}), None, n_jobs=1)"
     )
     process = subprocess.Popen([sys.executable, "-c", code])
     campaigns = tmp_path / "killed" / "campaigns"
@@ -34,9 +34,9 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path: Path):
     process.wait()
     kept = {path: path.stat().st_mtime_ns for path in campaigns.glob("*.json")}
     assert kept
-    resumed = run(PLAN, tmp_path / "killed", None, n_jobs=1, show=False)
+    resumed = run(PLAN, tmp_path / "killed", None, n_jobs=1)
     assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
-    whole = run(PLAN, tmp_path / "whole", None, n_jobs=1, show=False)
+    whole = run(PLAN, tmp_path / "whole", None, n_jobs=1)
     pd.testing.assert_frame_equal(resumed.drop(columns="seconds"), whole.drop(columns="seconds"))
 
 
@@ -49,7 +49,7 @@ def test_claims_share_neither_members_nor_seeds_with_tuning():
 def test_campaigns_that_may_repeat_are_stored_as_others(tmp_path: Path):
     plan = Plan(("forrester",), ("random",), seeds=1, trials=4)
     for count, each in enumerate((plan, replace(plan, repeats=True)), 1):
-        run(each, tmp_path, None, n_jobs=1, show=False)
+        run(each, tmp_path, None, n_jobs=1)
         assert len(list((tmp_path / "campaigns").glob("*.json"))) == count
 
 
@@ -94,8 +94,8 @@ def test_results_of_other_tables_are_not_taken_for_these(tmp_path: Path):
     for name, factor in (("one", 1.0), ("other", 1.1)):
         (tmp_path / name).mkdir()
         table.assign(strength_MPa=factor * table["strength_MPa"]).to_csv(tmp_path / name / "concrete.csv", index=False)
-    first = run(plan, tmp_path / "out", tmp_path / "one", n_jobs=1, show=False)
+    first = run(plan, tmp_path / "out", tmp_path / "one", n_jobs=1)
     with pytest.raises(MkboError, match="from other tables"):
-        run(plan, tmp_path / "out", tmp_path / "other", n_jobs=1, show=False)
-    again = run(plan, tmp_path / "out", tmp_path / "one", n_jobs=1, show=False)
+        run(plan, tmp_path / "out", tmp_path / "other", n_jobs=1)
+    again = run(plan, tmp_path / "out", tmp_path / "one", n_jobs=1)
     pd.testing.assert_frame_equal(again, first)
