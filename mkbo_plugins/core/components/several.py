@@ -79,7 +79,7 @@ class SeveralTables:
             of_table = self.members[table].components(plain, X[..., columns], of_y, elementwise=elementwise)
             for key, component in of_table.items():
                 found[plain[key]] = OfColumns(component, columns, X.shape[-1])
-        return found
+        return {name: found[name] for name, _, _ in asked}
 
     def composed(
         self,

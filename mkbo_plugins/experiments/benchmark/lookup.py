@@ -130,7 +130,7 @@ class Lookup:
     @cached_property
     def source_process(self) -> FormPosterior:
         """The stock process conditioned on the table."""
-        model = FormModel(self.parts, "stock", self.unit.shape[1])
+        model = FormModel(self.parts, "stock", self.unit.shape[1])  # type: ignore[arg-type]
         n = len(self.source_z)
         density = PosteriorDensity(model, Points(np.empty((n, 0)), self.source_unit), self.source_z, None)
         return density.posterior(density.maximise([density.usual_start]))
@@ -153,7 +153,7 @@ class Lookup:
     def fit(self, form: str, indices: np.ndarray, z: np.ndarray) -> "Fit":
         """Return the form with its most likely hyperparameters, conditioned on standardised values z (n,)."""
         stock_dims = self.unit.shape[1] if get_form(form).uses_stock else 0
-        model = FormModel(self.parts, form, stock_dims)
+        model = FormModel(self.parts, form, stock_dims)  # type: ignore[arg-type]
         density = PosteriorDensity(model, self.points(indices, stock_dims), z, None)
         theta = density.maximise([density.usual_start])
         return Fit(self, density, theta)
