@@ -19,7 +19,7 @@ from mkbo_plugins.ax.fitted import ModelAnalysis, fitted_adapter, models_by_metr
 from mkbo_plugins.botorch import PretrainedKernel, table_verdict
 from mkbo_plugins.botorch.evidence import covariance_inputs
 from mkbo_plugins.core.forms import table_of
-from mkbo_plugins.core.gp.verdict import Answer
+from mkbo_plugins.core.gp.bayes_factor import Answer
 from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.errors import MkboError, TableError
 

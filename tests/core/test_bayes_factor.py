@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mkbo_plugins.core.gp import verdict
-from mkbo_plugins.core.gp.verdict import Answer, Verdict
+from mkbo_plugins.core.gp import bayes_factor
+from mkbo_plugins.core.gp.bayes_factor import Answer, Verdict
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.experiments.benchmark.lookup import train
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
@@ -39,8 +39,8 @@ def test_a_no_needs_more_than_a_yes(monkeypatch, cov):
 
     def answer(odds):
         """Return the answer where every model with the table has these odds against the stock model."""
-        given = {form: np.log(odds) for form in verdict.FORMS} | {"stock": 0.0}
-        monkeypatch.setattr(verdict, "fitted_log_marginal", lambda fixed, form, *_: given[form])
+        evidence = {form: np.log(odds) for form in bayes_factor.FORMS} | {"stock": 0.0}
+        monkeypatch.setattr(bayes_factor, "form_log_evidence", lambda fixed, form, *_: evidence[form])
         return cov.verdict(X, np.arange(12.0)).answer
 
     assert [answer(odds) for odds in (11, 9, 1 / 11, 1 / 29, 1 / 31)] == [
