@@ -1,13 +1,16 @@
 """The Gaussian process of a table: gradient, closed-form leave-one-out, weights and recovery."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 from mkbo_plugins.core import SquaredExponential
 from mkbo_plugins.core.gp.priors import log_bounds, log_prior_of_logarithms, table_priors
-from mkbo_plugins.core.training.ard import TableEvidence, ard_map
+from mkbo_plugins.core.training import ard
+from mkbo_plugins.core.training.ard import TableEvidence, ard_map, mean_and_std
 from tests.core.helpers import FAMILIES, numeric_gradient
 
 RANGES = np.array([2.0, 2.0])
@@ -167,6 +170,30 @@ def test_no_start_of_the_optimiser_does_better():
     rng = np.random.default_rng(7)
     low, high = log_bounds(priors).T
     assert all(posterior(rng.uniform(np.maximum(low, -6), np.minimum(high, 4))) < best for _ in range(100))
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(0.2, 3, 20)])
+def test_the_weights_are_where_the_posterior_density_is_stationary(weight):
+    X, y = table()
+    fit = ard_map(SquaredExponential(), X, y, RANGES, ard=True, sample_weight=weight)
+    weight = np.ones(20) if weight is None else weight
+    mean, std = mean_and_std(y, weight)
+    evidence = TableEvidence(SquaredExponential(), X, (y - mean) / std, 1 / weight)
+    _, ratio = noise_ratio(SquaredExponential(), fit, X, y, weight)
+
+    def posterior(log_amplitude):
+        theta = np.append(np.log(fit.weights), [log_amplitude, np.log(ratio) + log_amplitude])
+        values = evidence.log_evidence(theta), log_prior_of_logarithms(theta, table_priors(RANGES, ard=True))
+        return sum(value for value, _ in values), sum(gradient for _, gradient in values)
+
+    best = minimize_scalar(lambda log_amplitude: -posterior(log_amplitude)[0], bounds=(-3, 6))
+    assert posterior(best.x)[1] == pytest.approx(0, abs=0.02)
+
+
+def test_a_search_that_was_cut_short_is_told(monkeypatch):
+    X, y = table()
+    monkeypatch.setattr(ard, "map_fit", partial(ard.map_fit, options={"maxiter": 1}))
+    assert not ard_map(SquaredExponential(), X, y, RANGES, ard=True).converged
 
 
 def test_the_width_of_a_coordinate_is_the_unit_of_its_length_scale():

@@ -1,12 +1,15 @@
-"""Evidence with hyperparameters integrated out, against quadrature."""
+"""Evidence with hyperparameters integrated out, against quadrature and closed forms."""
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from scipy.stats import norm
 
 from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.core.gp.laplace import laplace_log_evidence
+from mkbo_plugins.core.gp.map_fit import map_fit
 from mkbo_plugins.core.gp.posterior import PosteriorDensity
+from mkbo_plugins.core.gp.priors import Hyperparameter
 
 
 def integral(density, points):
@@ -38,3 +41,41 @@ def test_hyperparameters_that_the_data_say_nothing_of_cost_nothing(cov):
     density = PosteriorDensity(FormModel(cov.fixed, "stock", 3), same, np.array([-1.0, 1.0]), 0.1)
     alone = density.log_evidence(density.usual_start)[0]
     assert laplace_log_evidence(density) == pytest.approx(alone, abs=1e-6)
+
+
+class Toy:
+    """A density of one hyperparameter with a known evidence."""
+
+    priors = (Hyperparameter(0.5, 2.0, 1e-9, 1e9),)
+
+    def __init__(self, log_evidence, start):
+        self.log_evidence, self.usual_start = log_evidence, np.array([start])
+
+    def maximise(self, starts, prior):
+        return map_fit(self.log_evidence, self.priors, starts, prior).x
+
+
+def bumps(*centres, width=0.3):
+    """Return the logarithm of a sum of normal bumps of height 1, and its gradient."""
+
+    def log_evidence(theta):
+        logs = -((theta[0] - np.array(centres)) ** 2) / (2 * width**2)
+        shares = np.exp(logs - logsumexp(logs))
+        return float(logsumexp(logs)), np.array([shares @ (np.array(centres) - theta[0]) / width**2])
+
+    return log_evidence
+
+
+@pytest.mark.parametrize(("centres", "start"), [((1.0,), 0.0), ((1.0, -3.0), -2.5)])
+def test_every_maximum_that_a_search_finds_counts_once(centres, start):
+    integrals = norm(0.5, np.hypot(2.0, 0.3)).pdf(centres) * 0.3 * np.sqrt(2 * np.pi)
+    found = laplace_log_evidence(Toy(bumps(*centres), start))
+    assert found == pytest.approx(np.log(integrals.sum()), abs=1e-4)
+
+
+def test_directions_in_which_the_evidence_grows_cost_and_gain_nothing():
+    def growing(theta):
+        u = (theta - 0.5) / 2
+        return float(u @ u) / 4, u / 4
+
+    assert laplace_log_evidence(Toy(growing, 0.4)) == pytest.approx(0.0, abs=1e-6)

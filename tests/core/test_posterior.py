@@ -1,5 +1,7 @@
 """A form conditioned on data: hyperparameters of greatest posterior density, and predictions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,24 @@ def test_many_points_are_coarse_but_close(posterior):
     assert np.allclose(variance[:50], expected[1], atol=1e-6)
     assert posterior.model.fixed.coarse is posterior.model.fixed.coarse
     assert posterior.model.fixed.coarse == posterior.model.fixed
+
+
+@pytest.mark.parametrize(("m", "coarse"), [(MANY, False), (MANY + 1, True)])
+def test_coarse_parts_are_for_many_points_only(posterior, m, coarse):
+    fixed = posterior.model.fixed
+
+    class Parts:
+        tables, coarse_used = fixed.tables, False
+        part = staticmethod(fixed.part)
+
+        @property
+        def coarse(self):
+            self.coarse_used = True
+            return fixed.coarse
+
+    parts = Parts()
+    replace(posterior, model=replace(posterior.model, fixed=parts)).mean(candidates(posterior, m))
+    assert parts.coarse_used is coarse
 
 
 def test_gradients_at_a_point(posterior):
@@ -105,7 +125,8 @@ def test_searches_begin_at_median_scales_and_most_likely_length_scales_and_noise
     slope = log_prior(start, density.priors)[1]
     assert start[:3] == pytest.approx([prior.log_mean for prior in density.priors[:3]])
     assert slope[3:] == pytest.approx(0, abs=1e-9)
-    assert len(start) == len(density.priors) == 5 + (density.noise is None)
+    assert len(start) == len(density.priors)
+    assert density.priors == (*density.model.priors, *([NOISE] if density.noise is None else []))
 
 
 def test_noise_may_differ_from_value_to_value(cov):

@@ -22,10 +22,7 @@ def lowest_minimum(
 
     Further settings are those of `scipy.optimize.minimize`.
     """
-    fits = [
-        minimize(loss, np.clip(start, *bounds.T), jac=True, method="L-BFGS-B", bounds=bounds, **settings)
-        for start in starts
-    ]
+    fits = [minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, **settings) for start in starts]
     return min(fits, key=lambda fit: float(fit.fun))
 
 
