@@ -45,7 +45,7 @@ def test_goes_on_where_it_was_interrupted(ard, tmp_path, monkeypatch):
     searched.clear()
     monkeypatch.setattr(selection, "leave_one_out", lambda *a, **k: searched.append(1) or search(*a, **k))
     if ard:
-        monkeypatch.setattr(trainers, "fit_evidence", None)
+        monkeypatch.setattr(trainers, "ard_map", None)
     assert train(ard=ard, resume=file) == expected
     assert len(searched) == 27 - 9
     searched.clear()
@@ -107,7 +107,7 @@ def test_a_file_of_which_a_digit_was_altered_or_that_has_no_checksum_is_refused(
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_time_is_spent(tmp_path, monkeypatch):
-    monkeypatch.setattr(trainers, "fit_evidence", None)
+    monkeypatch.setattr(trainers, "ard_map", None)
     with pytest.raises(ArtefactError, match="existing folder"):
         train(resume=tmp_path / "missing" / "grid.json")
 

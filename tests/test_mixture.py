@@ -67,7 +67,7 @@ def test_what_needs_a_machine_is_refused(mixture, table, space):
 
 def test_likeness_is_the_correlation(mixture, table, space):
     Z = mixture.to_coordinates(table[list(space.names)])
-    gram = mixture.fixed.component("base", Z).value
+    gram = component_of(mixture.fixed, "base", Z).value
     scale = np.sqrt(np.diag(gram))
     np.testing.assert_allclose(mixture.fixed.likeness(Z, Z), gram / np.outer(scale, scale), rtol=1e-12)
 

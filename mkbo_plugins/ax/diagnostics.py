@@ -18,7 +18,7 @@ from torch import Tensor
 from mkbo_plugins.ax.fitted import ModelAnalysis, fitted_adapter, models_by_metric
 from mkbo_plugins.botorch import PretrainedKernel, table_verdict
 from mkbo_plugins.botorch.evidence import covariance_inputs
-from mkbo_plugins.core.gp.verdict import Answer
+from mkbo_plugins.core.gp.bayes_factor import Answer
 from mkbo_plugins.covariance.pretrained import TrainedCovariance
 from mkbo_plugins.errors import MkboError, TableError
 

@@ -13,7 +13,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from mkbo_plugins.botorch.models import pretrained_gp
-from mkbo_plugins.core.gp.process import held_out_log_density
+from mkbo_plugins.core.gp.exact_gp import held_out_log_density
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import MkboError
 

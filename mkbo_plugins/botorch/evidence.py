@@ -9,8 +9,8 @@ from torch import Tensor
 
 from mkbo_plugins.botorch.average import AverageGP
 from mkbo_plugins.botorch.kernel import PretrainedKernel
+from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
 from mkbo_plugins.core.gp.form_model import Points
-from mkbo_plugins.core.gp.verdict import Verdict, judge
 from mkbo_plugins.errors import MkboError
 
 

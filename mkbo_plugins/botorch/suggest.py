@@ -18,9 +18,9 @@ from scipy.stats import norm
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.models import pretrained_gp
 from mkbo_plugins.core.forms import DEFAULT_FORM
+from mkbo_plugins.core.gp.bayes_factor import FEWEST, Verdict, judge
 from mkbo_plugins.core.gp.design import upper_confidence_design
 from mkbo_plugins.core.gp.form_model import Points
-from mkbo_plugins.core.gp.verdict import FEWEST, Verdict, judge
 from mkbo_plugins.covariance.base import Covariance, Directions, direction_signs
 from mkbo_plugins.covariance.pretrained import TrainedCovariance, trained
 from mkbo_plugins.errors import MkboError

@@ -12,42 +12,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.priors import HYPERPARAMETERS, Hyperparameter
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
 from mkbo_plugins.errors import KernelError
-
-
-@dataclass(frozen=True)
-class Hyperparameter:
-    """A learned scale with its log-normal prior and bounds.
-
-    Parameters
-    ----------
-    log_mean, log_spread
-        Mean and standard deviation of the scale's logarithm under the prior.
-    lower, upper
-        Bounds of the scale.
-    """
-
-    log_mean: float
-    log_spread: float
-    lower: float
-    upper: float
-
-
-HYPERPARAMETERS: Mapping[str, Hyperparameter] = MappingProxyType(
-    {
-        "output_scale": Hyperparameter(0.0, 1.0, lower=1e-20, upper=1e4),
-        "moment_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e4),
-        "feature_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e20),
-        "link_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e4),
-        "link_width": Hyperparameter(0.0, 1.0, lower=5e-3, upper=1e4),
-    }
-)
-"""The learned scales: a, b and c of the forms, in units of the standardised target's variance; s, in units of the mean
-diagonal of K^E; and t, in units of the variance of g over the table's rows. The priors are weak enough for b -> 0,
-c -> 0 and s -> infinity, where a form becomes the stock model, and the bounds include these limits. Variances end at
-1e4, so that an optimiser's first long step cannot reach a covariance that is numerically singular beside the least
-noise."""
 
 
 class Key(NamedTuple):

@@ -14,9 +14,9 @@ import numpy as np
 from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import Form, get_form
+from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
 from mkbo_plugins.core.gp.design import upper_confidence_design
 from mkbo_plugins.core.gp.form_model import Points
-from mkbo_plugins.core.gp.verdict import Verdict, judge
 from mkbo_plugins.covariance.container import NewerVersionError, digest, pack, read, unpack, write
 from mkbo_plugins.covariance.content import Reader
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, TableError
@@ -177,7 +177,7 @@ class Covariance(ABC):
         Notes
         -----
         It compares how likely the values are, not how many trials the table saves; see
-        `mkbo_plugins.core.gp.verdict.judge` for how the two agreed, and for a case where they differ.
+        `mkbo_plugins.core.gp.bayes_factor.judge` for how the two agreed, and for a case where they differ.
         """
         raw = self.space.to_raw(X)
         values = as_array(y, "y")

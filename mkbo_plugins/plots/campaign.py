@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from mkbo_plugins.core.gp.verdict import AGAINST_TABLE, FEWEST, FOR_TABLE
+from mkbo_plugins.core.gp.bayes_factor import AGAINST_TABLE, FEWEST, FOR_TABLE
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.plots.style import PRETRAINED, STYLES, finish, panel

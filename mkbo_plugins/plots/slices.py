@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from mkbo_plugins.core.forms import DEFAULT_FORM, FORMS
 from mkbo_plugins.core.gp.form_model import FormModel, Points
-from mkbo_plugins.core.gp.posterior_fit import prior_mode
+from mkbo_plugins.core.priors import prior_mode
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import KernelError, SpaceError
 from mkbo_plugins.plots.style import STYLES, finish, panel

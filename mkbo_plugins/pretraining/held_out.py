@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mkbo_plugins.core.training.evidence import held_out_residuals
+from mkbo_plugins.core.gp.exact_gp import held_out_residuals, symmetric_inverse
 from mkbo_plugins.core.training.subset import space_filling_rows
 from mkbo_plugins.core.training.svr import leave_one_out
 from mkbo_plugins.covariance.base import Covariance
@@ -113,5 +113,4 @@ def _of_process(cov: PretrainedCovariance, X: np.ndarray, data: TrainingTable) -
     ratio = float(residual @ cov.alpha / (cov.alpha @ cov.alpha))
     if len(cov.alpha) != len(X) or not np.allclose(residual, ratio * cov.alpha, atol=1e-6 * np.ptp(data.y)):
         raise TableError("values or weights of the table are not those that the covariance was trained on")
-    inverse = np.linalg.inv(gram + np.diag(ratio / scale))
-    return -held_out_residuals((inverse + inverse.T) / 2, cov.alpha, data.groups)
+    return -held_out_residuals(symmetric_inverse(gram + np.diag(ratio / scale)), cov.alpha, data.groups)

@@ -13,7 +13,7 @@ from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
-from mkbo_plugins.core.training.evidence import mean_and_spread
+from mkbo_plugins.core.training.ard import mean_and_std
 from mkbo_plugins.core.training.subset import space_filling_rows
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.covariance.record import TrainingRecord
@@ -87,7 +87,7 @@ class Fitted(NamedTuple):
 def fit_table(rows: Rows, settings: Settings, shared: FreeKernel | None = None) -> Fitted:
     """Return the covariance pre-trained on rows, with the kernel `shared` if there is one."""
     sample = rows.data if len(rows.used) == len(rows.X) else rows.data.rows(rows.used)
-    target_mean, target_spread = mean_and_spread(sample.y, sample.sample_weight)
+    target_mean, target_spread = mean_and_std(sample.y, sample.sample_weight)
     if settings.task == "classification":
         sample = replace(sample, sample_weight=balanced_weights(sample.y, sample.sample_weight))
     trained = _train(rows, sample, settings, shared)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mkbo_plugins.core import FreeKernel, WeightedPoints
 from mkbo_plugins.core.components.decision import DecisionFunction
-from mkbo_plugins.core.training.evidence import Evidence, fit_evidence
+from mkbo_plugins.core.training.ard import ArdFit, ard_map
 from mkbo_plugins.core.training.selection import Selection, select
 from mkbo_plugins.core.training.svr import fit_machine
 from mkbo_plugins.errors import FitError, GridEdgeWarning, MkboWarning, SolverWarning
@@ -40,7 +40,7 @@ def _with_weights(template: FreeKernel, weights: np.ndarray, sigma: float) -> Fr
 
 
 def _scaled(template: FreeKernel, weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Split evidence weights into relative ones, the largest being 1, and a squared length scale."""
+    """Split coordinate weights into relative ones, the largest being 1, and a squared length scale."""
     largest = float(weights.max())
     return weights / largest, getattr(template, "sigma", 1.0) / largest
 
@@ -58,24 +58,22 @@ def _finite_gram(template: FreeKernel, X: np.ndarray, weights: np.ndarray, sigma
     return gram
 
 
-def _evidence(
+def _ard_fit(
     template: FreeKernel, X: np.ndarray, data: TrainingTable, ranges: np.ndarray, *, progress: bool, **settings: Any
-) -> Evidence:
-    evidence = None
+) -> ArdFit:
+    fit = None
     with (
         progress_bar("evidence of the table", show=progress) as report,
         np.errstate(over="ignore", invalid="ignore"),
         suppress(np.linalg.LinAlgError),
     ):
-        evidence = fit_evidence(
-            template, X, data.y, ranges, sample_weight=data.sample_weight, report=report, **settings
-        )
-    if evidence is None or not np.isfinite(evidence.alpha).all():
+        fit = ard_map(template, X, data.y, ranges, sample_weight=data.sample_weight, report=report, **settings)
+    if fit is None or not np.isfinite(fit.alpha).all():
         raise FitError(
             "the kernel overflows on the table, so its evidence cannot be computed; mend rows far outside the bounds, "
             "or use kernel='se'"
         )
-    return evidence
+    return fit
 
 
 class Trained(NamedTuple):
@@ -92,11 +90,11 @@ def train_gp(
     template: FreeKernel, X: np.ndarray, data: TrainingTable, ranges: np.ndarray, *, ard: bool, progress: bool
 ) -> Trained:
     """Return the dual vector and mean of a Gaussian process; parameters as for `train_svm`."""
-    evidence = _evidence(template, X, data, ranges, ard=ard, groups=data.groups, progress=progress)
-    kernel = _with_weights(template, *_scaled(template, evidence.weights))
-    error = held_out_error(data, evidence.loo_residuals)
-    decision = DecisionFunction(kernel, WeightedPoints(X, evidence.alpha), evidence.bias)
-    return Trained(decision, None, None, error, _evidence_notes(evidence.converged))
+    fit = _ard_fit(template, X, data, ranges, ard=ard, groups=data.groups, progress=progress)
+    kernel = _with_weights(template, *_scaled(template, fit.weights))
+    error = held_out_error(data, fit.loo_residuals)
+    decision = DecisionFunction(kernel, WeightedPoints(X, fit.alpha), fit.bias)
+    return Trained(decision, None, None, error, _ard_notes(fit.converged))
 
 
 def train_svm(
@@ -141,11 +139,11 @@ def train_svm(
     elif ard:
         known = None if checkpoint is None else checkpoint.evidence
         if known is None:
-            evidence = _evidence(template, X, data, ranges, ard=True, progress=progress)
-            known = (evidence.weights, evidence.converged)
+            ard_fit = _ard_fit(template, X, data, ranges, ard=True, progress=progress)
+            known = (ard_fit.weights, ard_fit.converged)
             if checkpoint is not None:
                 checkpoint.keep_evidence(*known)
-        notes += _evidence_notes(known[1])
+        notes += _ard_notes(known[1])
         weights, scale = _scaled(template, known[0])
         sigma_grid = ARD_SIGMA_GRID
     else:
@@ -192,7 +190,7 @@ def held_out_error(data: TrainingTable, residuals: np.ndarray) -> float:
     return 4 * error_rate(data.y, data.y + residuals, data.sample_weight)
 
 
-def _evidence_notes(converged: bool) -> list[MkboWarning]:
+def _ard_notes(converged: bool) -> list[MkboWarning]:
     if converged:
         return []
     return [SolverWarning("the evidence of the table did not converge; check its target for outliers")]

@@ -13,9 +13,10 @@ from skopt.learning import GaussianProcessRegressor
 
 from mkbo_plugins.core.evaluation.recent import Recent
 from mkbo_plugins.core.forms import DEFAULT_FORM
-from mkbo_plugins.core.gp.posterior_fit import PosteriorDensity, log_bounds, prior_mode
-from mkbo_plugins.core.gp.verdict import Verdict, judge
+from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
+from mkbo_plugins.core.gp.posterior import PosteriorDensity
 from mkbo_plugins.core.mixture.parts import PART
+from mkbo_plugins.core.priors import log_bounds, prior_mode
 from mkbo_plugins.covariance.base import Covariance, check_covariance
 from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.errors import FitError, KernelError

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mkbo_plugins.core.gp.verdict import Verdict
+from mkbo_plugins.core.gp.bayes_factor import Verdict
 from mkbo_plugins.space.parameters import Level
 
 VERDICT_FROM = 10

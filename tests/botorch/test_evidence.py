@@ -6,7 +6,7 @@ import torch
 
 from mkbo_plugins import ParameterSpace
 from mkbo_plugins.botorch import pretrained_average, pretrained_gp, table_verdict
-from mkbo_plugins.core.gp.verdict import Answer
+from mkbo_plugins.core.gp.bayes_factor import Answer
 from mkbo_plugins.errors import MkboError, TableError, TableWarning
 from tests.conftest import MIXED_SPACE
 

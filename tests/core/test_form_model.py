@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core.forms import FORMS, HYPERPARAMETERS, get_form
-from mkbo_plugins.core.gp.form_model import FormModel, Points, length_scale_prior
+from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.core.priors import length_scale_prior
 from tests.core.helpers import component_of, numeric_gradient
 
 
@@ -87,12 +88,7 @@ def test_pull_is_the_gradient_in_the_points(model, theta, cov, rng):
         assert np.allclose(found.ravel(), numeric, rtol=1e-5, atol=1e-6)
 
 
-def test_priors_are_those_of_the_form_and_of_the_hosts_default(cov):
+def test_priors_are_those_of_the_form_and_a_length_scale_for_each_stock_input(cov):
     model = FormModel(cov.fixed, "transfer", 3)
     assert model.priors[:3] == tuple(HYPERPARAMETERS[name] for name in model.form.hyperparameters)
     assert model.priors[3:] == (length_scale_prior(3),) * 3
-    gpytorch_modules = pytest.importorskip("botorch.models.utils.gpytorch_modules")
-    stock = gpytorch_modules.get_covar_module_with_dim_scaled_prior(ard_num_dims=3)
-    assert float(stock.lengthscale_prior.loc) == pytest.approx(length_scale_prior(3).log_mean)
-    assert float(stock.lengthscale_prior.scale) == pytest.approx(length_scale_prior(3).log_spread)
-    assert float(stock.raw_lengthscale_constraint.lower_bound) == pytest.approx(length_scale_prior(3).lower)

@@ -1,11 +1,13 @@
-"""Prediction with a form: blocks, coarse parts for many points, and gradients at one."""
+"""A form conditioned on data: hyperparameters of greatest posterior density, and predictions."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from mkbo_plugins.core.gp.form_model import FormModel, Points
-from mkbo_plugins.core.gp.posterior import BLOCK, MANY
-from mkbo_plugins.core.gp.posterior_fit import PosteriorDensity
+from mkbo_plugins.core.gp.posterior import BLOCK, MANY, PosteriorDensity
+from mkbo_plugins.core.priors import NOISE, log_bounds, log_prior
 from tests.core.helpers import numeric_gradient
 
 
@@ -46,6 +48,24 @@ def test_many_points_are_coarse_but_close(posterior):
     assert posterior.model.fixed.coarse == posterior.model.fixed
 
 
+@pytest.mark.parametrize(("m", "coarse"), [(MANY, False), (MANY + 1, True)])
+def test_coarse_parts_are_for_many_points_only(posterior, m, coarse):
+    fixed = posterior.model.fixed
+
+    class Parts:
+        tables, coarse_used = fixed.tables, False
+        part = staticmethod(fixed.part)
+
+        @property
+        def coarse(self):
+            self.coarse_used = True
+            return fixed.coarse
+
+    parts = Parts()
+    replace(posterior, model=replace(posterior.model, fixed=parts)).mean(candidates(posterior, m))
+    assert parts.coarse_used is coarse
+
+
 def test_gradients_at_a_point(posterior):
     point = candidates(posterior, 1)
     d = point.frame.shape[1]
@@ -57,3 +77,64 @@ def test_gradients_at_a_point(posterior):
             lambda z, r=row: float(posterior.moments(Points(z[None, :d], z[None, d:]))[r][0]), flat
         )
         assert np.allclose(moment, numeric, rtol=1e-5, atol=1e-7)
+
+
+@pytest.fixture(params=[None, 0.01])
+def density(request, cov):
+    rng = np.random.default_rng(0)
+    frame = rng.uniform(-1, 1, (12, cov.support.shape[1]))
+    data = Points(frame, rng.uniform(0, 1, (12, 2)))
+    y = cov.fixed.standardised_decision(frame) + 0.3 * rng.normal(size=12)
+    return PosteriorDensity(FormModel(cov.fixed, "transfer", 2), data, (y - y.mean()) / y.std(ddof=1), request.param)
+
+
+def test_gradient_of_the_evidence(density):
+    theta = np.random.default_rng(1).normal(0, 0.3, len(density.priors)) - 0.5
+    value, gradient = density.log_evidence(theta)
+    assert value == pytest.approx(density.posterior(theta).process.log_evidence)
+    assert np.allclose(gradient, numeric_gradient(lambda t: density.log_evidence(t)[0], theta), rtol=1e-5, atol=1e-6)
+
+
+def test_maximum_is_stationary_and_the_best_of_the_starts(density):
+    bounds = log_bounds(density.priors)
+    starts = [np.full(len(bounds), value) for value in (-2.0, 0.0)]
+
+    def posterior(theta):
+        return density.log_evidence(theta)[0] + log_prior(theta, density.priors)[0]
+
+    best = density.maximise(starts)
+    assert ((best >= bounds[:, 0]) & (best <= bounds[:, 1])).all()
+    gradient = density.log_evidence(best)[1] + log_prior(best, density.priors)[1]
+    inside = (best > bounds[:, 0] + 1e-6) & (best < bounds[:, 1] - 1e-6)
+    assert np.abs(gradient[inside]).max() < 1e-2
+    assert posterior(best) == pytest.approx(max(posterior(density.maximise([start])) for start in starts))
+
+
+def test_known_noise_is_kept(density):
+    theta = density.maximise([np.zeros(len(density.priors))])
+    of_form, noise = density.split(theta)
+    assert len(of_form) == len(density.model.priors)
+    if density.noise is None:
+        assert NOISE.lower <= noise <= NOISE.upper
+    else:
+        assert noise == 0.01
+
+
+def test_searches_begin_at_median_scales_and_most_likely_length_scales_and_noise(density):
+    start = density.usual_start
+    slope = log_prior(start, density.priors)[1]
+    assert start[:3] == pytest.approx([prior.log_mean for prior in density.priors[:3]])
+    assert slope[3:] == pytest.approx(0, abs=1e-9)
+    assert len(start) == len(density.priors)
+    assert density.priors == (*density.model.priors, *([NOISE] if density.noise is None else []))
+
+
+def test_noise_may_differ_from_value_to_value(cov):
+    rng = np.random.default_rng(0)
+    data = Points(rng.uniform(-1, 1, (6, cov.support.shape[1])), rng.uniform(0, 1, (6, 2)))
+    noise = np.linspace(0.1, 1, 6)
+    density = PosteriorDensity(FormModel(cov.fixed, "transfer", 2), data, rng.normal(size=6), noise)
+    theta = density.usual_start
+    covariance = density.model.value(density.pairs, theta) + np.diag(noise)
+    factor = density.posterior(theta).process.factor
+    assert np.allclose(factor @ factor.T, covariance)

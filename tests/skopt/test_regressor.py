@@ -15,7 +15,7 @@ from skopt.acquisition import gaussian_lcb
 from skopt.learning import GaussianProcessRegressor
 from skopt.space import Real
 
-from mkbo_plugins.core.gp.posterior_fit import NOISE
+from mkbo_plugins.core.priors import NOISE
 from mkbo_plugins.errors import FitError, KernelError, MkboError, SpaceError
 from mkbo_plugins.skopt import PretrainedRegressor, parameter_space, pretrained_regressor
 from tests.skopt.conftest import (

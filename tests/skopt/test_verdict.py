@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from skopt import gp_minimize
 from skopt.space import Real
 
-from mkbo_plugins.core.gp.verdict import Answer
+from mkbo_plugins.core.gp.bayes_factor import Answer
 from mkbo_plugins.errors import TableError, TableWarning
 from mkbo_plugins.skopt import pretrained_regressor
 from tests.skopt.conftest import mixed_dimensions, real_coordinates, real_dimensions, related, sample

@@ -18,7 +18,7 @@ from sklearn.svm import SVR
 
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.core import SquaredExponential
-from mkbo_plugins.core.training.evidence import fit_evidence
+from mkbo_plugins.core.training.ard import ard_map
 from mkbo_plugins.core.training.selection import select
 from mkbo_plugins.experiments.lig_graphene import SOURCE_ROWS, SPACE, TARGET
 
@@ -42,7 +42,7 @@ def grid_against_plain_loop(table):
     X = np.asarray(SPACE.to_coordinates(SPACE.to_raw(rows[list(SPACE.names)]), "centred"))
     y = rows[TARGET].to_numpy()
     y = (y - y.mean()) / y.std()
-    weights = fit_evidence(SquaredExponential(), X, y, SPACE.coordinate_ranges("centred"), ard=True).weights
+    weights = ard_map(SquaredExponential(), X, y, SPACE.coordinate_ranges("centred"), ard=True).weights
     grid = {
         "C": np.geomspace(0.1, 100, 8).tolist(),
         "epsilon": [0.0, 0.1, 0.3],

@@ -28,23 +28,23 @@ def distance_to_front(values: np.ndarray) -> np.ndarray:
 
 
 def upper_confidence_design(
-    merit: np.ndarray,
-    likeness: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    score: np.ndarray,
+    correlation: Callable[[np.ndarray, np.ndarray], np.ndarray],
     candidates: np.ndarray,
     n: int,
     *,
     present: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Pick points one by one by merit plus one posterior standard deviation given the points picked before.
+    """Pick points one by one by score plus one posterior standard deviation given the points picked before.
 
     The standard deviation is that of a process with unit variance and the given correlation; it falls to zero at picked
     points and recovers with distance from them (pivoted Cholesky factorisation, one column a pick).
 
     Parameters
     ----------
-    merit
-        Standardised merit of each candidate, (N,).
-    likeness
+    score
+        Standardised score of each candidate, (N,).
+    correlation
         Correlation between points (n, d) and (n', d), (n, n'), 1 between equal ones.
     candidates
         Frame coordinates, (N, d).
@@ -58,20 +58,20 @@ def upper_confidence_design(
     ndarray
         Indices of the picked candidates, (n,), in order of choice.
     """
-    given = 0 if present is None else len(present)
+    offset = 0 if present is None else len(present)
     points = candidates if present is None else np.concatenate([present, candidates])
     variance = np.ones(len(points))
     columns = np.zeros((len(points), 0))
     picked: list[int] = []
-    for pick in range(given + n):
-        score = np.concatenate([np.full(given, -np.inf), merit + np.sqrt(np.maximum(variance[given:], 0))])
-        score[picked] = -np.inf
-        best = pick if pick < given else int(np.argmax(score))
+    for pick in range(offset + n):
+        optimistic = np.concatenate([np.full(offset, -np.inf), score + np.sqrt(np.maximum(variance[offset:], 0))])
+        optimistic[picked] = -np.inf
+        best = pick if pick < offset else int(np.argmax(optimistic))
         picked.append(best)
         if variance[best] < RESOLVED:
             continue
-        column = likeness(points, points[best : best + 1])[:, 0] - columns @ columns[best]
+        column = correlation(points, points[best : best + 1])[:, 0] - columns @ columns[best]
         column /= np.sqrt(variance[best])
         columns = np.column_stack([columns, column])
         variance = variance - column**2
-    return np.array(picked[given:]) - given
+    return np.array(picked[offset:]) - offset

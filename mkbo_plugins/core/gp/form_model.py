@@ -4,7 +4,6 @@ Forms are elementwise and analytic, so their derivatives are taken by a complex 
 subtraction to cancel and is exact to rounding (Squire and Trapp, SIAM Review 40, 110, 1998).
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,19 +13,12 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from mkbo_plugins.core.components.components import Component, ModelComponents
-from mkbo_plugins.core.forms import Form, Hyperparameter, get_form
+from mkbo_plugins.core.forms import Form, get_form
+from mkbo_plugins.core.priors import Hyperparameter, length_scale_prior
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
 
 STEP = 1e-150
 """Imaginary step: small enough beside any scale, large enough that a derivative of 1e-150 is still a number."""
-
-
-def length_scale_prior(dimension: int) -> Hyperparameter:
-    """Return the prior on each of `dimension` length scales of unit-scaled inputs.
-
-    Source: Hvarfner, Hellsten and Nardi, "Vanilla Bayesian optimization performs great in high dimensions", 2024.
-    """
-    return Hyperparameter(math.sqrt(2) + math.log(dimension) / 2, math.sqrt(3), lower=2.5e-2, upper=1e6)
 
 
 @dataclass(frozen=True, eq=False)

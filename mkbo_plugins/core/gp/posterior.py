@@ -1,13 +1,17 @@
-"""Prediction with a form of given hyperparameters, conditioned on data."""
+"""A form conditioned on data: the posterior density of its hyperparameters, and prediction with some of them."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from mkbo_plugins.core.arrays import runs
-from mkbo_plugins.core.gp.form_model import FormModel, Points
-from mkbo_plugins.core.gp.process import Process
+from mkbo_plugins.core.gp.exact_gp import ExactGP
+from mkbo_plugins.core.gp.form_model import FormModel, Pairs, Points
+from mkbo_plugins.core.gp.map_fit import Differentiable, map_fit
+from mkbo_plugins.core.priors import NOISE, Hyperparameter, log_prior, prior_mode
 
 BLOCK = 200
 """Points dealt with at a time: few enough for their features to stay in a processor's cache between uses."""
@@ -33,7 +37,7 @@ class FormPosterior:
     model: FormModel
     theta: np.ndarray
     data: Points
-    process: Process
+    process: ExactGP
 
     def mean(self, points: Points) -> np.ndarray:
         """Return the mean of the function at points, (m,)."""
@@ -41,14 +45,13 @@ class FormPosterior:
 
     def moments(self, points: Points) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and variance of the function, each (m,)."""
-        found = [block._moments(p) for block, p in self._blocks(points)]
-        mean, variance = zip(*found, strict=True)
+        mean, variance = zip(*(block._moments(p) for block, p in self._blocks(points)), strict=True)
         return np.concatenate(mean), np.concatenate(variance)
 
     def joint(self, points: Points) -> tuple[np.ndarray, np.ndarray]:
         """Return mean (m,) and covariance (m, m) of the function."""
         cross = self._cross(points)
-        root = self.process.explained(cross)
+        root = self.process.whitened(cross)
         prior = self.model.value(self.model.pairs(points), self.theta)
         return self.process.predict_mean(cross), prior - root.T @ root
 
@@ -76,9 +79,85 @@ class FormPosterior:
     def _moments(self, points: Points) -> tuple[np.ndarray, np.ndarray]:
         cross = self._cross(points)
         prior = self.model.value(self.model.pairs(points, elementwise=True), self.theta)
-        return self.process.predict_mean(cross), prior - (self.process.explained(cross) ** 2).sum(axis=0)
+        return self.process.predict(cross, prior)
 
     def _cross(self, points: Points) -> np.ndarray:
         """Return covariances with the data, (m, n)."""
         # The data comes first, since evaluators spend more on the first of two sets.
         return self.model.value(self.model.pairs(self.data, points), self.theta).T
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorDensity:
+    """Posterior density of a form's hyperparameters, as logarithms, with the noise variance behind them if unknown.
+
+    Parameters
+    ----------
+    model
+        The form.
+    data
+        The training points.
+    y
+        Standardised values, (n,).
+    noise
+        Known noise variance in units of the variance of `y`, one for all values or one for each; None if it is
+        learned.
+    """
+
+    model: FormModel
+    data: Points
+    y: np.ndarray
+    noise: float | np.ndarray | None
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The training points, paired all with all."""
+        return self.model.pairs(self.data)
+
+    @property
+    def priors(self) -> tuple[Hyperparameter, ...]:
+        """Prior of each hyperparameter."""
+        return self.model.priors if self.noise is not None else (*self.model.priors, NOISE)
+
+    @property
+    def usual_start(self) -> np.ndarray:
+        """Where the hosts begin: median scales of the form, most likely length scales and noise, as logarithms."""
+        scales = len(self.model.form.hyperparameters)
+        medians = [prior.log_mean for prior in self.priors[:scales]]
+        return np.array(medians + [math.log(prior_mode(prior)) for prior in self.priors[scales:]])
+
+    def split(self, theta: np.ndarray) -> tuple[np.ndarray, float | np.ndarray]:
+        """Return the form's hyperparameters, still as logarithms, and the noise variance."""
+        if self.noise is not None:
+            return theta, self.noise
+        return theta[:-1], math.exp(theta[-1])
+
+    def posterior(self, theta: np.ndarray) -> FormPosterior:
+        """Return the process conditioned on the data."""
+        of_form, noise = self.split(theta)
+        process = self._conditioned(self.model.value(self.pairs, of_form), noise)
+        return FormPosterior(self.model, of_form, self.data, process)
+
+    def log_evidence(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log marginal likelihood and its gradient, (p,)."""
+        of_form, noise = self.split(theta)
+        covariance, slopes = self.model.gradient(self.pairs, of_form)
+        process = self._conditioned(covariance, noise)
+        slope = process.evidence_slope()
+        gradient = np.einsum("ij,ijk->k", slope, slopes)
+        if self.noise is None:
+            gradient = np.append(gradient, noise * np.trace(slope))
+        return process.log_evidence, gradient
+
+    def maximise(self, starts: Iterable[np.ndarray], prior: Differentiable = log_prior) -> np.ndarray:
+        """Return the best of the local maxima found from some starting points, (p,); arguments as for `map_fit`.
+
+        Raises
+        ------
+        LinAlgError
+            If a covariance on the way is not positive definite.
+        """
+        return map_fit(self.log_evidence, self.priors, starts, prior).x
+
+    def _conditioned(self, covariance: np.ndarray, noise: float | np.ndarray) -> ExactGP:
+        return ExactGP.conditioned(covariance + np.diag(np.full(len(covariance), noise)), self.y)

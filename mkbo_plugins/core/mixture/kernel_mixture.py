@@ -17,9 +17,10 @@ from typing import TypeAlias
 import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 
 from mkbo_plugins.core.arrays import Array, per_pair
+from mkbo_plugins.core.gp.exact_gp import held_out_residuals
+from mkbo_plugins.core.gp.map_fit import lowest_minimum
 from mkbo_plugins.core.kernels import check_points, gram_points, not_negative, positive, sequence
 from mkbo_plugins.errors import FitError, KernelError
 
@@ -159,22 +160,18 @@ def fit_kernel_mixture(X: Array, y: Array) -> MixtureFit:
         raise FitError(f"X must be (N, d) and y (N,) with N of at least 3, got shapes {X.shape} and {y.shape}")
     if not (np.isfinite(X).all() and np.isfinite(y).all()):
         raise FitError("X and y must hold finite numbers; drop or fill in the rows that do not")
-    spread = float(np.std(y))
-    if not spread:
+    std = float(np.std(y))
+    if not std:
         raise FitError(f"y has the value {y[0]:g} in every row: there is nothing to learn")
-    squared, scaled = _squared_distances(X, X), (y - y.mean()) / spread
+    squared, scaled = _squared_distances(X, X), (y - y.mean()) / std
     bounds = np.log([_SHARE_BOUNDS] * 2 + [_SCALE_BOUNDS] * 3 + [_NOISE_BOUNDS])
     starts = [
         np.concatenate([np.zeros(2), np.log([scale] * 3), [math.log(noise)]])
         for scale, noise in itertools.product(_STARTS, (1e-4, 1e-1))
     ]
-    fits = [
-        minimize(leave_one_out_loss, start, (squared, scaled), jac=True, method="L-BFGS-B", bounds=bounds)
-        for start in starts
-    ]
-    best = min(fits, key=lambda fit: float(fit.fun))
-    variances, scales, noise = _unpack(best.x)
-    return MixtureFit(KernelMixture(variances, scales, noise, X.shape[1]), float(best.fun) * spread**2)
+    fit = lowest_minimum(leave_one_out_loss, starts, bounds, args=(squared, scaled))
+    variances, scales, noise = _unpack(fit.x)
+    return MixtureFit(KernelMixture(variances, scales, noise, X.shape[1]), float(fit.fun) * std**2)
 
 
 def _unpack(parameters: np.ndarray) -> tuple[Triple, Triple, float]:
@@ -206,10 +203,10 @@ def leave_one_out_loss(parameters: np.ndarray, squared: np.ndarray, y: np.ndarra
     inverse = cho_solve(cho_factor(gram + noise * np.eye(n)), np.eye(n))
     total = inverse.sum(axis=1)
     P = inverse - np.outer(total, total) / total.sum()
-    a, diagonal = P @ y, np.diag(P)
-    residuals = a / diagonal
+    dual, diagonal = P @ y, np.diag(P)
+    residuals = held_out_residuals(P, dual)
     # The loss moves by the sum over G * dA.
-    G = 2 / n * ((P * (residuals**2 / diagonal)) @ P - np.outer(P @ (residuals / diagonal), a))
+    G = 2 / n * ((P * (residuals**2 / diagonal)) @ P - np.outer(P @ (residuals / diagonal), dual))
     of_variances = np.array([np.sum(G * value) for value, _ in parts])
     of_shares = np.array(variances) * (of_variances - np.dot(variances, of_variances))
     # A component depends on r^2 / l^2 alone.

@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
-from mkbo_plugins.core.gp.form_model import Points, length_scale_prior
-from mkbo_plugins.core.gp.posterior_fit import NOISE, log_bounds, log_prior, prior_mode
-from mkbo_plugins.core.gp.process import Process
+from mkbo_plugins.core.gp.exact_gp import ExactGP, held_out_residuals
+from mkbo_plugins.core.gp.form_model import Points
+from mkbo_plugins.core.gp.map_fit import lowest_minimum
+from mkbo_plugins.core.priors import NOISE, length_scale_prior, log_bounds, log_prior, prior_mode
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
 
 
@@ -34,38 +33,40 @@ STEPS = 20
 
 
 def _most_likely(
+    kernel: Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]],
+    pairs: np.ndarray,
+    diagonal: np.ndarray,
+    indices: np.ndarray,
     z: np.ndarray,
-    covariance: Callable[[float], tuple[np.ndarray, np.ndarray]],
     starts: Sequence[float],
     bounds: tuple[float, float],
-) -> tuple[float, float, Process]:
-    """Return the logarithm of a scale, the noise variance and the process that maximise the likelihood of z (n,).
+) -> Moments:
+    """Return moments of the process whose scale and noise maximise the likelihood of z (n,).
 
     Parameters
     ----------
-    z
-        Standardised values.
-    covariance
-        Function of the scale's logarithm to the covariance (n, n) and its derivative.
+    kernel
+        Function of what it depends on and of the scale's logarithm to covariances and their derivatives in the latter.
+    pairs, diagonal
+        What it depends on, between candidates tried and all, (n, M), and of each candidate with itself, (M,).
+    indices, z
+        Numbers and standardised values of the candidates tried.
     starts, bounds
-        Logarithms where searches begin, and between which they stay.
+        Logarithms of the scale where searches begin, and between which they stay.
     """
+    tried, identity = pairs[:, indices], np.eye(len(z))
 
-    def conditioned(theta: np.ndarray) -> Process:
-        return Process.conditioned(covariance(theta[0])[0] + np.exp(theta[1]) * np.eye(len(z)), z)
-
-    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        process = conditioned(theta)
+    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        covariance, of_scale = kernel(tried, theta[0])
+        process = ExactGP.conditioned(covariance + np.exp(theta[1]) * identity, z)
         slope = process.evidence_slope()
-        gradient = [np.sum(slope * covariance(theta[0])[1]), np.exp(theta[1]) * np.trace(slope)]
-        return -process.log_evidence, -np.array(gradient)
+        return -process.log_evidence, -np.array([np.sum(slope * of_scale), np.exp(theta[1]) * np.trace(slope)])
 
-    limits = [bounds, tuple(np.log(NOISE_BOUNDS))]
-    fits = [
-        minimize(objective, [start, math.log(1e-2)], jac=True, method="L-BFGS-B", bounds=limits) for start in starts
-    ]
-    theta = min(fits, key=lambda fit: float(fit.fun)).x
-    return float(theta[0]), math.exp(theta[1]), conditioned(theta)
+    limits = np.array([bounds, np.log(NOISE_BOUNDS)])
+    log_scale, log_noise = lowest_minimum(loss, [np.array([start, math.log(1e-2)]) for start in starts], limits).x
+    process = ExactGP.conditioned(kernel(tried, log_scale)[0] + np.exp(log_noise) * identity, z)
+    mean, variance = process.predict(kernel(pairs, log_scale)[0].T, kernel(diagonal, log_scale)[0])
+    return Moments(mean, variance, math.exp(log_noise))
 
 
 def isotropic(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
@@ -73,18 +74,16 @@ def isotropic(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
 
     This is the comparison model of the paper.
     """
-    distance = cdist(lookup.unit[indices], lookup.unit, "sqeuclidean")
-    seen = distance[:, indices]
 
-    def covariance(log_length: float) -> tuple[np.ndarray, np.ndarray]:
-        scaled = seen * math.exp(-2 * log_length)
+    def kernel(squares: np.ndarray, log_length: float) -> tuple[np.ndarray, np.ndarray]:
+        scaled = squares * math.exp(-2 * log_length)
         gram = np.exp(-scaled / 2)
         return gram, gram * scaled
 
+    squares = cdist(lookup.unit[indices], lookup.unit, "sqeuclidean")
     starts = [math.log(length * math.sqrt(lookup.unit.shape[1])) for length in (0.1, 0.5)]
-    log_length, noise, process = _most_likely(z, covariance, starts, (math.log(0.02), math.log(10.0)))
-    cross = np.exp(-distance.T * math.exp(-2 * log_length) / 2)
-    return Moments(process.predict_mean(cross), 1 - (process.explained(cross) ** 2).sum(axis=0), noise)
+    bounds = (math.log(0.02), math.log(10.0))
+    return _most_likely(kernel, squares, np.zeros(len(lookup.unit)), indices, z, starts, bounds)
 
 
 def kernel_mixture(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
@@ -92,18 +91,13 @@ def kernel_mixture(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moment
 
     Source: Shilton et al., arXiv 1802.05370, experiments.
     """
-    gram = lookup.mixture_gram[indices]
-    seen = gram[:, indices]
 
-    def covariance(log_scale: float) -> tuple[np.ndarray, np.ndarray]:
-        scaled = math.exp(log_scale) * seen
+    def kernel(gram: np.ndarray, log_scale: float) -> tuple[np.ndarray, np.ndarray]:
+        scaled = math.exp(log_scale) * gram
         return scaled, scaled
 
-    log_scale, noise, process = _most_likely(z, covariance, [0.0], (math.log(1e-3), math.log(1e3)))
-    scale = math.exp(log_scale)
-    cross = scale * gram.T
-    prior = scale * np.diag(lookup.mixture_gram)
-    return Moments(process.predict_mean(cross), prior - (process.explained(cross) ** 2).sum(axis=0), noise)
+    gram, bounds = lookup.mixture_gram, (math.log(1e-3), math.log(1e3))
+    return _most_likely(kernel, gram[indices], np.diag(gram), indices, z, [0.0], bounds)
 
 
 def stacked(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
@@ -113,10 +107,10 @@ def stacked(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
     """
     prior = lookup.source_moments[0]
     residual = z - prior[indices]
-    spread = float(residual.std(ddof=1)) or 1.0
-    fit = lookup.fit("stock", indices, residual / spread)
+    std = float(residual.std(ddof=1)) or 1.0
+    fit = lookup.fit("stock", indices, residual / std)
     mean, variance = fit.moments()
-    return Moments(prior + spread * mean, spread**2 * variance, spread**2 * fit.noise)
+    return Moments(prior + std * mean, std**2 * variance, std**2 * fit.noise)
 
 
 def _joint_draws(mean: np.ndarray, covariance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -141,9 +135,9 @@ def rgpe(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
     points = Points(np.empty((len(z), 0)), lookup.unit[indices])
     fit = lookup.fit("stock", indices, z)
     mean, variance = fit.moments()
-    process = fit.posterior.process
-    precision = np.diag(process.inverse)
-    held_out = z - process.dual / precision + rng.standard_normal((RANK_SAMPLES, len(z))) / np.sqrt(precision)
+    inverse, dual = fit.posterior.process.inverse, fit.posterior.process.dual
+    noise = rng.standard_normal((RANK_SAMPLES, len(z))) / np.sqrt(np.diag(inverse))
+    held_out = z - held_out_residuals(inverse, dual) + noise
     # A held-out draw is compared with the values of the others.
     own = _misranked(held_out, z[None, :], z)
     draws = _joint_draws(*lookup.source_process.joint(points), rng)
@@ -166,8 +160,7 @@ def multitask(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
     X, y = np.concatenate([lookup.source_unit, unit[indices]]), np.concatenate([lookup.source_z, z])
     task = (np.arange(len(X)) >= n).astype(int)
     y = y - np.where(task == 1, z.mean(), 0.0)
-    squares = (X[:, None, :] - X[None, :, :]) ** 2
-    d = unit.shape[1]
+    squares, d = (X[:, None, :] - X[None, :, :]) ** 2, unit.shape[1]
     priors = (*[length_scale_prior(d)] * d, NOISE, NOISE)
 
     def covariance(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -175,14 +168,14 @@ def multitask(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
         gram = np.exp(-squares @ (np.exp(-2 * theta[:d]) / 2))
         return root, gram, np.exp(theta[d : d + 2])[task]
 
-    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def conditioned(root: np.ndarray, gram: np.ndarray, noise: np.ndarray) -> ExactGP:
+        return ExactGP.conditioned((root @ root.T)[task][:, task] * gram + np.diag(noise), y, mean=0.0)
+
+    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
         root, gram, noise = covariance(theta)
-        between = (root @ root.T)[task][:, task]
-        factor = cholesky(between * gram + np.diag(noise), lower=True)
-        dual = cho_solve((factor, True), y)
-        slope = (np.outer(dual, dual) - cho_solve((factor, True), np.eye(len(y)))) / 2
-        value = -y @ dual / 2 - np.log(np.diag(factor)).sum()
-        scaled = slope * between * gram
+        process = conditioned(root, gram, noise)
+        slope = process.evidence_slope()
+        scaled = slope * (root @ root.T)[task][:, task] * gram
         of_length = np.tensordot(scaled, squares) * np.exp(-2 * theta[:d])
         of_noise = [np.sum(np.diag(slope)[task == t]) * np.exp(theta[d + t]) for t in (0, 1)]
         blocks = np.array([[np.sum((slope * gram)[np.ix_(task == s, task == t)]) for t in (0, 1)] for s in (0, 1)])
@@ -191,18 +184,15 @@ def multitask(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
         prior, of_prior = log_prior(theta[:-3], priors)
         free = theta[-3:]
         gradient = np.concatenate([np.concatenate([of_length, of_noise]) + of_prior, of_root - free])
-        return -(value + prior - free @ free / 2), -gradient
+        return -(-process.deviance / 2 + prior - free @ free / 2), -gradient
 
-    bounds = [*map(tuple, log_bounds(priors)), (-3.0, 3.0), (-10.0, 10.0), (-5.0, 3.0)]
+    bounds = np.concatenate([log_bounds(priors), [(-3.0, 3.0), (-10.0, 10.0), (-5.0, 3.0)]])
     lengths = lookup.source_process.theta
-    x0 = np.concatenate([lengths, np.log([0.02, prior_mode(NOISE)]), [0.0, 0.7, math.log(0.7)]])
     # The search begins at the length scales of the table, which is most of the data.
-    found = minimize(objective, x0, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
-    theta = found.x
+    start = np.concatenate([lengths, np.log([0.02, prior_mode(NOISE)]), [0.0, 0.7, math.log(0.7)]])
+    theta = lowest_minimum(loss, [start], bounds, options={"maxiter": STEPS}).x
     root, gram, noise = covariance(theta)
     B = root @ root.T
-    factor = cholesky(B[task][:, task] * gram + np.diag(noise), lower=True)
     cross = B[1, task] * np.exp(-cdist(unit / np.exp(theta[:d]), X / np.exp(theta[:d]), "sqeuclidean") / 2)
-    explained = solve_triangular(factor, cross.T, lower=True)
-    mean = z.mean() + cross @ cho_solve((factor, True), y)
-    return Moments(mean, B[1, 1] - (explained**2).sum(axis=0), float(noise[-1]))
+    mean, variance = conditioned(root, gram, noise).predict(cross, B[1, 1])
+    return Moments(z.mean() + mean, variance, float(noise[-1]))

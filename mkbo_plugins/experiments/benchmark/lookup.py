@@ -14,9 +14,7 @@ import numpy as np
 from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.gp.form_model import FormModel, Points
-from mkbo_plugins.core.gp.marginal_likelihood import log_marginal
-from mkbo_plugins.core.gp.posterior import FormPosterior
-from mkbo_plugins.core.gp.posterior_fit import PosteriorDensity
+from mkbo_plugins.core.gp.posterior import FormPosterior, PosteriorDensity
 from mkbo_plugins.core.mixture.kernel_mixture import fit_kernel_mixture
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.errors import MkboWarning
@@ -191,11 +189,6 @@ class Fit:
     def noise(self) -> float:
         """Variance of the noise."""
         return float(self.density.split(self.theta)[1])
-
-    @property
-    def log_marginal(self) -> float:
-        """Log marginal likelihood with the hyperparameters integrated out."""
-        return log_marginal(self.density)
 
 
 TRAINERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(

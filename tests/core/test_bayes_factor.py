@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from mkbo_plugins.core.gp import verdict
-from mkbo_plugins.core.gp.verdict import Answer, Verdict
+from mkbo_plugins.core.gp import bayes_factor
+from mkbo_plugins.core.gp.bayes_factor import Answer, Verdict, judge
+from mkbo_plugins.core.gp.form_model import Points
+from mkbo_plugins.core.priors import NOISE
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.experiments.benchmark.lookup import train
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
@@ -39,8 +41,8 @@ def test_a_no_needs_more_than_a_yes(monkeypatch, cov):
 
     def answer(odds):
         """Return the answer where every model with the table has these odds against the stock model."""
-        given = {form: np.log(odds) for form in verdict.FORMS} | {"stock": 0.0}
-        monkeypatch.setattr(verdict, "fitted_log_marginal", lambda fixed, form, *_: given[form])
+        evidence = {form: np.log(odds) for form in bayes_factor.FORMS} | {"stock": 0.0}
+        monkeypatch.setattr(bayes_factor, "form_log_evidence", lambda fixed, form, *_: evidence[form])
         return cov.verdict(X, np.arange(12.0)).answer
 
     assert [answer(odds) for odds in (11, 9, 1 / 11, 1 / 29, 1 / 31)] == [
@@ -67,3 +69,15 @@ def test_scale_and_offset_of_the_values_do_not_matter(cov):
     X = cov.space.sobol(12, seed=5)
     y = cov.predict(X) + np.random.default_rng(0).normal(0, 0.1, 12)
     assert cov.verdict(X, y).log_ratio == pytest.approx(cov.verdict(X, 1e3 * y + 7).log_ratio, abs=1e-4)
+
+
+def test_known_noise_is_in_squared_units_of_the_values_and_never_less_than_the_least_learned(cov):
+    X = cov.space.sobol(12, seed=5)
+    points = Points(cov.to_coordinates(X), np.asarray(cov.space.to_coordinates(cov.space.to_raw(X), "unit")))
+    y = cov.predict(X) + np.random.default_rng(0).normal(0, 0.1, 12)
+    least = NOISE.lower * y.var(ddof=1)
+    ratios = [judge(cov.fixed, points, y, noise).log_ratio for noise in (0.0, least / 2, least, 100 * least)]
+    assert ratios[:3] == pytest.approx([ratios[0]] * 3)
+    assert ratios[3] != pytest.approx(ratios[0], abs=0.01)
+    scaled = judge(cov.fixed, points, 1e3 * y, np.full(12, 1e6 * 100 * least)).log_ratio
+    assert scaled == pytest.approx(ratios[3], abs=1e-4)

@@ -1,12 +1,16 @@
 """The Gaussian process of a table: gradient, closed-form leave-one-out, weights and recovery."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 from mkbo_plugins.core import SquaredExponential
-from mkbo_plugins.core.training.evidence import _Problem, fit_evidence
+from mkbo_plugins.core.priors import log_bounds, log_prior_of_logarithms, table_priors
+from mkbo_plugins.core.training import ard
+from mkbo_plugins.core.training.ard import TableEvidence, ard_map, mean_and_std
 from tests.core.helpers import FAMILIES, numeric_gradient
 
 RANGES = np.array([2.0, 2.0])
@@ -19,46 +23,55 @@ def table(n=20, seed=0, shift=0.0):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("tied", [False, True])
-def test_gradient(family, tied):
+@pytest.mark.parametrize("ard", [True, False])
+def test_gradient(family, ard):
     X, y = table(8)
     noise_factor = np.random.default_rng(1).uniform(0.3, 3, len(y))
-    problem = _Problem(FAMILIES[family](), X, y - y.mean(), noise_factor, RANGES, tied=tied)
+    evidence = TableEvidence(FAMILIES[family](), X, y - y.mean(), noise_factor)
     rng = np.random.default_rng(2)
     for _ in range(4):
-        parameters = np.append(rng.uniform(-1, 1, 1 if tied else 2), [rng.uniform(-1, 1), rng.uniform(-2, 0)])
-        value, gradient = problem(parameters)
+        theta = np.append(rng.uniform(-1, 1, 2 if ard else 1), [rng.uniform(-1, 1), rng.uniform(-2, 0)])
+        value, gradient = evidence.log_evidence(theta)
         assert np.isfinite(value)
-        numeric = numeric_gradient(lambda p: problem(p)[0], parameters)
+        numeric = numeric_gradient(lambda t: evidence.log_evidence(t)[0], theta)
         np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_value_is_the_log_density_up_to_a_constant(tied):
+@pytest.mark.parametrize("ard", [True, False])
+def test_value_is_the_log_density_up_to_a_constant(ard):
     X, y = table(8)
     factor = np.linspace(0.5, 2, len(y))
-    problem = _Problem(SquaredExponential(sigma=0.7), X, y, factor, RANGES, tied=tied)
+    evidence, priors = TableEvidence(SquaredExponential(sigma=0.7), X, y, factor), table_priors(RANGES, ard=ard)
 
-    def expected(parameters):
-        weights, amplitude, noise = problem.unpack(parameters)
+    def posterior(theta):
+        return evidence.log_evidence(theta)[0] + log_prior_of_logarithms(theta, priors)[0]
+
+    def expected(theta):
+        weights, (amplitude, noise) = np.exp(theta[:-2]) * np.ones(2), np.exp(theta[-2:])
         covariance = amplitude * SquaredExponential(sigma=0.7, weights=tuple(weights)).gram(X) + np.diag(noise * factor)
         likelihood = 0.5 * (y @ np.linalg.solve(covariance, y) + np.linalg.slogdet(covariance)[1])
-        lengths = np.log(1 / np.sqrt(weights))[: len(parameters) - 2]
+        lengths = np.log(1 / np.sqrt(weights))[: len(theta) - 2]
         median = np.sqrt(2) + np.log(2) / 2 + np.log(2.0)
         prior = ((lengths - median) ** 2 / 3).sum() + np.log(amplitude) ** 2 + (np.log(noise) + 4) ** 2
-        return likelihood + 0.5 * prior
+        return -likelihood - 0.5 * prior
 
-    first = np.zeros(len(problem.bounds))
-    second = np.linspace(-0.8, 0.9, len(problem.bounds))
-    difference = problem(second)[0] - problem(first)[0]
-    assert difference == pytest.approx(expected(second) - expected(first), rel=1e-6)
+    first, second = np.zeros(len(priors)), np.linspace(-0.8, 0.9, len(priors))
+    assert posterior(second) - posterior(first) == pytest.approx(expected(second) - expected(first), rel=1e-6)
 
 
-def test_parameters_whose_kernel_overflows_are_rejected():
+def test_parameters_whose_kernel_overflows_have_no_evidence():
     X, y = table(8)
-    problem = _Problem(FAMILIES["exponential"](), X, y, np.ones(len(y)), RANGES, tied=False)
-    value, gradient = problem(np.array([8.0, 8.0, 0.0, 0.0]))
-    assert value >= 1e9
+    evidence = TableEvidence(FAMILIES["exponential"](), X, y, np.ones(len(y)))
+    value, gradient = evidence.log_evidence(np.array([8.0, 8.0, 0.0, 0.0]))
+    assert value == -np.inf
+    assert np.isfinite(gradient).all()
+
+
+def test_parameters_without_a_cholesky_factor_have_no_evidence():
+    X, y = table()
+    evidence = TableEvidence(FAMILIES["polynomial"](), 100 * X, y, np.ones(len(y)))
+    value, gradient = evidence.log_evidence(np.array([6.0, 6.0, 8.0, -14.0]))
+    assert value == -np.inf
     assert np.isfinite(gradient).all()
 
 
@@ -89,7 +102,7 @@ def test_leave_one_out_is_a_refit_with_hyperparameters_held(family, ard, weighte
     kernel = FAMILIES[family]()
     weight = np.random.default_rng(5).uniform(0.3, 3, len(y)) if weighted else np.ones(len(y))
     labels = np.arange(len(y)) // 3 if grouped else np.arange(len(y))
-    evidence = fit_evidence(
+    evidence = ard_map(
         kernel,
         X,
         y,
@@ -111,7 +124,7 @@ def test_a_weighted_row_is_a_row_given_several_times():
     weight = np.ones(len(y))
     weight[[1, 4]] = 3
     kernel = SquaredExponential()
-    evidence = fit_evidence(kernel, X, y, RANGES, ard=True, sample_weight=weight)
+    evidence = ard_map(kernel, X, y, RANGES, ard=True, sample_weight=weight)
     gram, ratio = noise_ratio(kernel, evidence, X, y, weight)
     rows = np.repeat(np.arange(len(y)), weight.astype(int))
     repeated = gram[np.ix_(rows, rows)] + ratio * np.eye(len(rows))
@@ -122,8 +135,8 @@ def test_a_weighted_row_is_a_row_given_several_times():
 
 def test_follows_the_scale_and_shift_of_the_values():
     X, y = table()
-    plain = fit_evidence(SquaredExponential(), X, y, RANGES, ard=True)
-    moved = fit_evidence(SquaredExponential(), X, 1e3 * y - 50, RANGES, ard=True)
+    plain = ard_map(SquaredExponential(), X, y, RANGES, ard=True)
+    moved = ard_map(SquaredExponential(), X, 1e3 * y - 50, RANGES, ard=True)
     np.testing.assert_allclose(moved.weights, plain.weights, rtol=1e-3)
     np.testing.assert_allclose(moved.alpha, 1e3 * plain.alpha, rtol=0, atol=1e-2 * 1e3 * np.abs(plain.alpha).max())
     assert moved.bias == pytest.approx(1e3 * plain.bias - 50)
@@ -133,7 +146,7 @@ def test_finds_the_coordinate_that_matters():
     rng = np.random.default_rng(6)
     X = rng.uniform(-1, 1, (40, 2))
     y = np.sin(5 * X[:, 0]) + rng.normal(0, 0.02, 40)
-    evidence = fit_evidence(SquaredExponential(), X, y, RANGES, ard=True)
+    evidence = ard_map(SquaredExponential(), X, y, RANGES, ard=True)
     assert evidence.weights[0] > 10 * evidence.weights[1]
     assert np.sqrt(np.mean(evidence.loo_residuals**2)) < 0.1
 
@@ -141,30 +154,59 @@ def test_finds_the_coordinate_that_matters():
 def test_no_start_of_the_optimiser_does_better():
     X, y = table()
     centred = (y - y.mean()) / y.std()
-    problem = _Problem(SquaredExponential(), X, centred, np.ones(len(y)), RANGES, tied=False)
-    evidence = fit_evidence(SquaredExponential(), X, y, RANGES, ard=True)
+    of_table = TableEvidence(SquaredExponential(), X, centred, np.ones(len(y)))
+    priors = table_priors(RANGES, ard=True)
+
+    def posterior(theta):
+        return of_table.log_evidence(theta)[0] + log_prior_of_logarithms(theta, priors)[0]
+
+    evidence = ard_map(SquaredExponential(), X, y, RANGES, ard=True)
     _, ratio = noise_ratio(SquaredExponential(), evidence, X, y, np.ones(len(y)))
     amplitudes = np.linspace(-3, 6, 200)
-    best = min(
-        problem(np.append(np.log(evidence.weights), [log_amplitude, np.log(ratio) + log_amplitude]))[0]
+    best = max(
+        posterior(np.append(np.log(evidence.weights), [log_amplitude, np.log(ratio) + log_amplitude]))
         for log_amplitude in amplitudes
     )
     rng = np.random.default_rng(7)
-    low, high = np.array(problem.bounds).T
-    assert all(problem(rng.uniform(np.maximum(low, -6), np.minimum(high, 4)))[0] > best for _ in range(100))
+    low, high = log_bounds(priors).T
+    assert all(posterior(rng.uniform(np.maximum(low, -6), np.minimum(high, 4))) < best for _ in range(100))
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(0.2, 3, 20)])
+def test_the_weights_are_where_the_posterior_density_is_stationary(weight):
+    X, y = table()
+    fit = ard_map(SquaredExponential(), X, y, RANGES, ard=True, sample_weight=weight)
+    weight = np.ones(20) if weight is None else weight
+    mean, std = mean_and_std(y, weight)
+    evidence = TableEvidence(SquaredExponential(), X, (y - mean) / std, 1 / weight)
+    _, ratio = noise_ratio(SquaredExponential(), fit, X, y, weight)
+
+    def posterior(log_amplitude):
+        theta = np.append(np.log(fit.weights), [log_amplitude, np.log(ratio) + log_amplitude])
+        values = evidence.log_evidence(theta), log_prior_of_logarithms(theta, table_priors(RANGES, ard=True))
+        return sum(value for value, _ in values), sum(gradient for _, gradient in values)
+
+    best = minimize_scalar(lambda log_amplitude: -posterior(log_amplitude)[0], bounds=(-3, 6))
+    assert posterior(best.x)[1] == pytest.approx(0, abs=0.02)
+
+
+def test_a_search_that_was_cut_short_is_told(monkeypatch):
+    X, y = table()
+    monkeypatch.setattr(ard, "map_fit", partial(ard.map_fit, options={"maxiter": 1}))
+    assert not ard_map(SquaredExponential(), X, y, RANGES, ard=True).converged
 
 
 def test_the_width_of_a_coordinate_is_the_unit_of_its_length_scale():
     X, y = table()
-    plain = fit_evidence(SquaredExponential(), X, y, RANGES, ard=True)
-    halved = fit_evidence(SquaredExponential(), X / 2, y, RANGES / 2, ard=True)
+    plain = ard_map(SquaredExponential(), X, y, RANGES, ard=True)
+    halved = ard_map(SquaredExponential(), X / 2, y, RANGES / 2, ard=True)
     np.testing.assert_allclose(halved.weights, 4 * plain.weights, rtol=1e-2)
 
 
 def test_steps_of_the_optimiser_are_reported_and_change_nothing():
     X, y = table()
     steps = []
-    reported = fit_evidence(SquaredExponential(), X, y, RANGES, ard=True, report=lambda *step: steps.append(step))
+    reported = ard_map(SquaredExponential(), X, y, RANGES, ard=True, report=lambda *step: steps.append(step))
     assert steps == [(i + 1, None) for i in range(len(steps))]
     assert len(steps) > 3
-    np.testing.assert_array_equal(reported.weights, fit_evidence(SquaredExponential(), X, y, RANGES, ard=True).weights)
+    np.testing.assert_array_equal(reported.weights, ard_map(SquaredExponential(), X, y, RANGES, ard=True).weights)

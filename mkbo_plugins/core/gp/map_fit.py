@@ -1,0 +1,58 @@
+"""Hyperparameters of greatest posterior density: log evidence plus log prior, climbed from several starting points."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.optimize import OptimizeResult, minimize
+
+from mkbo_plugins.core.priors import Hyperparameter, log_bounds, log_prior
+
+Differentiable: TypeAlias = Callable[..., tuple[float, np.ndarray]]
+"""Function of parameters (p,), and perhaps more, to a value and its gradient in them, (p,)."""
+
+REJECTED = 1e10
+"""What stands for an infinite loss, from which no search could go on."""
+
+
+def lowest_minimum(
+    loss: Differentiable, starts: Iterable[np.ndarray], bounds: np.ndarray, **settings: Any
+) -> OptimizeResult:
+    """Return the lowest of the local minima found by L-BFGS-B from starts (p,) moved between the bounds (p, 2).
+
+    Further settings are those of `scipy.optimize.minimize`.
+    """
+    fits = [minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, **settings) for start in starts]
+    return min(fits, key=lambda fit: float(fit.fun))
+
+
+def map_fit(
+    log_evidence: Differentiable,
+    priors: Sequence[Hyperparameter],
+    starts: Iterable[np.ndarray],
+    prior: Differentiable = log_prior,
+    **settings: Any,
+) -> OptimizeResult:
+    """Return where the posterior density of hyperparameters is greatest, as the logarithms ``x``, (p,).
+
+    Parameters
+    ----------
+    log_evidence
+        Log evidence up to a constant, minus infinity where there is none, as a function of the logarithms.
+    priors
+        Prior of each hyperparameter.
+    starts
+        Logarithms of hyperparameters, (p,) each.
+    prior
+        Log density of logarithms under these priors.
+    **settings
+        As for `lowest_minimum`.
+    """
+
+    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        (evidence, of_evidence), (added, of_added) = log_evidence(theta), prior(theta, priors)
+        if evidence == -np.inf:
+            return REJECTED, np.zeros_like(theta)
+        return -evidence - added, -of_evidence - of_added
+
+    return lowest_minimum(loss, starts, log_bounds(priors), **settings)

@@ -1,0 +1,163 @@
+"""Automatic relevance determination on a table: coordinate weights by maximum a posteriori, and the process's dual.
+
+The model is ``y = mean + f + noise`` with ``f`` of covariance ``amplitude * K_2`` and the noise variance of a row
+divided by its sample weight. Coordinate weights follow from the marginal likelihood with weak log-normal priors on
+length scales, amplitude and noise; all values refer to `y` scaled to unit variance.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mkbo_plugins.core.gp.exact_gp import ExactGP, held_out_residuals, symmetric_inverse
+from mkbo_plugins.core.gp.map_fit import map_fit
+from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.priors import log_prior_of_logarithms, table_priors
+
+LENGTH_FACTORS = (1.0, 0.3, 0.1)
+"""Length scales from which searches begin, in units of their prior median."""
+
+JITTER = 1e-10
+"""Variance added to the noise during a search, so that its least values have a Cholesky factor."""
+
+
+@dataclass(frozen=True)
+class ArdFit:
+    """The Gaussian process of greatest posterior density found for a table.
+
+    Parameters
+    ----------
+    weights
+        Coordinate weights lambda_j, (d,), all equal when they were tied.
+    alpha
+        Dual vector, (N,), such that the posterior mean is ``sum_i alpha_i K_2(x_i, x) + bias`` in units of `y`.
+    bias
+        Mean of the process, in units of `y`.
+    loo_residuals
+        Held-out prediction minus value in units of `y`, (N,), in closed form given the hyperparameters and the mean.
+    converged
+        Whether the optimiser met its tolerance.
+    """
+
+    weights: np.ndarray
+    alpha: np.ndarray
+    bias: float
+    loo_residuals: np.ndarray
+    converged: bool
+
+
+def mean_and_std(y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
+    """Return mean and standard deviation of values y (N,) with positive weights (N,); None weighs all alike."""
+    mean = float(np.average(y, weights=weight))
+    return mean, float(np.sqrt(np.average((y - mean) ** 2, weights=weight)))
+
+
+def ard_map(
+    kernel: FreeKernel,
+    X: np.ndarray,
+    y: np.ndarray,
+    ranges: np.ndarray,
+    *,
+    ard: bool,
+    sample_weight: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+    report: Callable[[int, int | None], None] | None = None,
+) -> ArdFit:
+    """Fit the process by maximum a posteriori from a few fixed starting points.
+
+    Parameters
+    ----------
+    kernel
+        Free kernel whose weights are replaced; its other parameters stay.
+    X
+        Frame coordinates, (N, d).
+    y
+        Values, (N,).
+    ranges
+        Width each coordinate spans in the frame, (d,), the unit of its length scale under the prior.
+    ard
+        Whether every coordinate has its own weight, or all share one.
+    sample_weight
+        Positive weights, (N,), which divide each row's noise variance.
+    groups
+        Group labels, (N,), held out together in `loo_residuals`.
+    report
+        Called with the number of steps of the optimiser so far, and None since nobody knows how many it takes.
+    """
+    weight = np.ones(len(y)) if sample_weight is None else sample_weight
+    mean, std = mean_and_std(y, weight)
+    table = TableEvidence(kernel, X, (y - mean) / std, 1 / weight)
+    priors, steps = table_priors(ranges, ard=ard), itertools.count(1)
+    medians = np.array([prior.log_mean for prior in priors[:-2]])
+    starts = [np.append(medians - 2 * np.log(factor), [0.0, -3.0]) for factor in LENGTH_FACTORS]
+    callback = None if report is None else lambda _: report(next(steps), None)
+    fit = map_fit(table.log_evidence, priors, starts, log_prior_of_logarithms, callback=callback)
+    kernel, amplitude, noise = table.unpack(fit.x)
+    inverse = symmetric_inverse(amplitude * kernel.gram(X) + np.diag(noise / weight))
+    dual = inverse @ table.y
+    return ArdFit(
+        weights=np.array(kernel.weights),
+        alpha=amplitude * dual * std,
+        bias=mean,
+        loo_residuals=-std * held_out_residuals(inverse, dual, groups),
+        converged=bool(fit.success),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TableEvidence:
+    """Log evidence of a table as a function of log weights, log amplitude and log noise.
+
+    Parameters
+    ----------
+    kernel, X
+        As for `ard_map`.
+    y
+        Values less their mean, in units of their standard deviation, (N,).
+    noise_factor
+        Noise variance of each row in units of the common one, (N,).
+    """
+
+    kernel: FreeKernel
+    X: np.ndarray
+    y: np.ndarray
+    noise_factor: np.ndarray
+
+    def unpack(self, theta: np.ndarray) -> tuple[FreeKernel, float, float]:
+        """Return the kernel with its weights, one each or one for all coordinates, the amplitude and the noise."""
+        weights = np.exp(theta[:-2]) * np.ones(self.X.shape[1])
+        return replace(self.kernel, weights=tuple(weights)), float(np.exp(theta[-2])), float(np.exp(theta[-1]))
+
+    def log_evidence(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log evidence up to a constant and its gradient, (p,).
+
+        It is minus infinity where double precision holds no Gram matrix, or none that is positive definite.
+        """
+        kernel, amplitude, noise = self.unpack(theta)
+        variances = noise * self.noise_factor
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = kernel.gram(self.X)
+        impossible = -np.inf, np.zeros_like(theta)
+        if not np.isfinite(gram).all():
+            return impossible
+        try:
+            process = ExactGP.conditioned(amplitude * gram + np.diag(variances + JITTER), self.y, mean=0.0)
+        except np.linalg.LinAlgError:
+            return impossible
+        slope = process.evidence_slope()
+        of_weights = amplitude * np.array(kernel.weights) * weight_slopes(kernel, self.X, gram, slope)
+        of_amplitude, of_noise = amplitude * np.sum(slope * gram), np.sum(np.diag(slope) * variances)
+        of_weights = of_weights.reshape(len(theta) - 2, -1).sum(axis=1)
+        return -process.deviance / 2, np.append(of_weights, [of_amplitude, of_noise])
+
+
+def weight_slopes(kernel: FreeKernel, X: np.ndarray, gram: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Return sum_ij slope_ij dK_2(x_i, x_j) / dlambda_k for every coordinate k, (d,)."""
+    if kernel.exponent_rate is None:
+        of_product = slope * kernel.derivative(kernel.weighted(X) @ X.T)
+    else:
+        of_product = slope * gram * kernel.exponent_rate
+    of_square = kernel.damping_rate * np.sum(slope * gram, axis=1)
+    return np.sum(X * (of_product @ X), axis=0) - 2 * of_square @ X**2
