@@ -52,18 +52,18 @@ def test_many_points_are_coarse_but_close(posterior):
 def test_coarse_parts_are_for_many_points_only(posterior, m, coarse):
     fixed = posterior.model.fixed
 
-    class Parts:
+    class Components:
         tables, coarse_used = fixed.tables, False
-        part = staticmethod(fixed.part)
+        components = staticmethod(fixed.components)
 
         @property
         def coarse(self):
             self.coarse_used = True
             return fixed.coarse
 
-    parts = Parts()
-    replace(posterior, model=replace(posterior.model, fixed=parts)).mean(candidates(posterior, m))
-    assert parts.coarse_used is coarse
+    components = Components()
+    replace(posterior, model=replace(posterior.model, fixed=components)).mean(candidates(posterior, m))
+    assert components.coarse_used is coarse
 
 
 def test_gradients_at_a_point(posterior):

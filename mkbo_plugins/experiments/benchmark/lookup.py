@@ -63,9 +63,11 @@ class LookupParts:
         self, names: Iterable[str], X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False
     ) -> dict[str, Known]:
         """Return what `PretrainedComponents.components` does, without a way back of gradients."""
+        grams = {name: self._between_all(name) for name in names}
+        if not grams:  # of models without components, whose points have no numbers
+            return {}
         rows = X[:, 0].astype(int)
         columns = rows if Y is None else Y[:, 0].astype(int)
-        grams = {name: self._between_all(name) for name in names}
         return {
             name: Known(gram[rows, columns] if elementwise else gram[rows][:, columns]) for name, gram in grams.items()
         }
