@@ -75,7 +75,7 @@ class FeatureSum(SumForm):
         """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
         xp = array_namespace(P.points)
         if P.points.shape[0] == Q.points.shape[0] == b:
-            return self._rowwise(P, Q)[:, None, None]
+            return self.pointwise(P.points * Q.points).mantissa[:, None, None]
         if b > 1:
             squared = constant(self.weights**2, P.points)[:, None]
             grams = [xp.matmul(xp.matrix_transpose(left), squared * right) for _, left, right in self._batches(P, Q, b)]
@@ -180,10 +180,6 @@ class FeatureSum(SumForm):
             slope = squared + 0 * block if power == 1 else 2 * squared * block
             gradients.append(self.monomials.vjp(points[rows, :], block, slope))
         return joined(gradients, axis=0)
-
-    def _rowwise(self, P: Prepared, Q: Prepared) -> Array:
-        """Return the mantissas of ``S(x_i * y_i)``, (n,)."""
-        return P.diagonal if P is Q else self.pointwise(P.points * Q.points).mantissa
 
     def _value_blocks(self, P: Prepared, share: float) -> Iterator[tuple[slice, Array]]:
         """Yield slices of points with their monomials, of a share of the largest array allowed."""

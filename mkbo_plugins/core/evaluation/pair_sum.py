@@ -106,8 +106,6 @@ class PairSum(SumForm):
         """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
         xp = array_namespace(P.points)
         n, m = P.points.shape[0] // b, Q.points.shape[0] // b
-        if P is Q and n == 1:
-            return xp.reshape(P.diagonal, (b, 1, 1))
         if P is Q and b == 1:
             rows, columns = np.triu_indices(n)
             triangle = np.empty((n, n), dtype=np.int64)

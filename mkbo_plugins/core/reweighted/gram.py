@@ -242,7 +242,9 @@ class _Block:
         different = self.rows[:1] if self.symmetric else self.rows
         sets = [Z for rows in different for Z in (rows.own, rows.shared) if Z.shape[0]]
         n, m = (rows.own.shape[0] + rows.shared.shape[0] for rows in self.rows)
-        ready = iter(self.evaluator.ready(sets, (n, m), n * m // self.b))
+        # Rows count as the matrix whose diagonal they are, so that both are evaluated in the same way.
+        rowwise = n == m == self.b
+        ready = iter(self.evaluator.ready(sets, (n, m), n * m // (1 if rowwise else self.b)))
         points = [
             (next(ready) if rows.own.shape[0] else None, next(ready) if rows.shared.shape[0] else None)
             for rows in different
@@ -263,7 +265,8 @@ class _Block:
         of_own: list[Array] = []
         of_shared: list[Array] = []
         if own_x is not None and own_y is not None:
-            of_own.append(own_x.form.between(own_x, own_y, self.b))
+            alone = self.symmetric and self.rows[0].own_count == 1
+            of_own.append(own_x.diagonal[:, None, None] if alone else own_x.form.between(own_x, own_y, self.b))
         if own_x is not None and shared_y is not None:
             of_own.append(self._across(own_x, shared_y))
         if shared_x is not None and own_y is not None:

@@ -118,12 +118,14 @@ def _run(name: str, member: int, model: str, seed: int, plan: Plan, data: Path |
     )
 
 
-def run(plan: Plan, out: Path, data: Path | None, *, n_jobs: int) -> pd.DataFrame:
+def run(plan: Plan, out: Path, data: Path | None, *, n_jobs: int, show: bool = True) -> pd.DataFrame:
     """Run what is missing and return one row per campaign with its measures."""
-    return run_all([plan], out, data, n_jobs=n_jobs)[0]
+    return run_all([plan], out, data, n_jobs=n_jobs, show=show)[0]
 
 
-def run_all(plans: Sequence[Plan], out: Path, data: Path | None, *, n_jobs: int) -> list[pd.DataFrame]:
+def run_all(
+    plans: Sequence[Plan], out: Path, data: Path | None, *, n_jobs: int, show: bool = True
+) -> list[pd.DataFrame]:
     """Run what is missing and return for each plan one row per campaign with its measures.
 
     A campaign is written as a whole when it ends, so that a process killed at any moment loses at most the campaigns
@@ -152,7 +154,7 @@ def run_all(plans: Sequence[Plan], out: Path, data: Path | None, *, n_jobs: int)
     }
     # Campaigns with one covariance lie together, so that workers load each few times.
     jobs = dict(sorted(jobs.items(), key=lambda job: tuple(map(str, job[0][:3]))))
-    with progress_bar("campaigns") as report:
+    with progress_bar("campaigns", show=show) as report:
         records = store.complete(jobs, n_jobs=n_jobs, report=report)
     return [_measures(plan, records, data) for plan in plans]
 
