@@ -6,139 +6,41 @@ numbers between 0 and 1; fixed and derived parameters have none. Bounds do not e
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
-import torch
 from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from ax.core.parameter import ChoiceParameter, DerivedParameter, FixedParameter, RangeParameter
 from ax.core.parameter import Parameter as AxParameter
 from ax.core.search_space import SearchSpace
-from torch import Tensor
 
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.space.parameters import Frame, Numeric, Ordered, Parameter
+from mkbo_plugins.space.mapping import Affine, Constant, Levels, Source
+from mkbo_plugins.space.matching import check_kind, check_levels, check_names, check_positive
+from mkbo_plugins.space.parameters import Numeric, Ordered, Parameter
 from mkbo_plugins.space.space import ParameterSpace
-from mkbo_plugins.tables.ranges import check_positive
 
-_TO_RAW = {"linear": lambda x: x, "log10": lambda x: 10**x, "logit": torch.sigmoid}
+Encoding: TypeAlias = dict[str, Any]
+"""What stands for one pre-trained parameter, as Ax stores it. A number that is affine in ranges, most often one of
+them, has ``terms`` (name of the column, its scale ``"linear"``, ``"log10"`` or ``"logit"``, and its coefficient) and an
+``intercept``. A choice has its ``levels`` and ``columns``: one for each level, or a single one whose values at the
+levels are the increasing ``knots``. A constant has its ``value``."""
 
-
-class Encoding(ABC):
-    """What stands for one pre-trained parameter; a plain value that Ax stores as `to_options` returns it."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns it needs."""
-
-    @abstractmethod
-    def to_coordinates(self, X: Tensor, parameter: Parameter, frame: Frame) -> Tensor:
-        """Map these columns, (..., number of columns), to the parameter's frame coordinates, (..., k)."""
-
-    @abstractmethod
-    def to_options(self) -> dict[str, Any]:
-        """Return a mapping that `encoding_from_options` reads."""
+WHERE = "in the experiment"
 
 
-@dataclass(frozen=True)
-class Affine(Encoding):
-    """A number that is affine in range parameters, most often one of them.
-
-    Parameters
-    ----------
-    terms
-        Name of the column, its scale (``"linear"``, ``"log10"`` or ``"logit"``), and its coefficient.
-    intercept
-        The constant.
-    """
-
-    terms: tuple[tuple[str, str, float], ...]
-    intercept: float = 0.0
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(name for name, _, _ in self.terms)
-
-    def to_coordinates(self, X: Tensor, parameter: Parameter, frame: Frame) -> Tensor:
-        raw = self.intercept + sum(
-            weight * _TO_RAW[scale](X[..., j]) for j, (_, scale, weight) in enumerate(self.terms)
-        )
-        return parameter.to_coordinates(raw, frame)
-
-    def to_options(self) -> dict[str, Any]:
-        return {"terms": [list(term) for term in self.terms], "intercept": self.intercept}
+def column_names(encoding: Encoding) -> list[str]:
+    """Return the names of the columns that an encoding needs."""
+    return [name for name, _, _ in encoding.get("terms", ())] or encoding.get("columns", [])
 
 
-@dataclass(frozen=True)
-class Levels(Encoding):
-    """Levels of a choice: coordinates are those of the levels, linear in between.
-
-    Parameters
-    ----------
-    names
-        Names of the columns: one for each level, or a single one.
-    levels
-        Levels in user-facing form.
-    knots
-        Values of the single column at the levels, increasing; none where there is one column for each level.
-    """
-
-    names: tuple[str, ...]
-    levels: tuple[Any, ...]
-    knots: tuple[float, ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.names
-
-    def to_coordinates(self, X: Tensor, parameter: Parameter, frame: Frame) -> Tensor:
-        raw = np.array([parameter.to_raw(level) for level in self.levels])
-        corners = torch.as_tensor(parameter.to_coordinates(raw, frame), dtype=X.dtype, device=X.device)
-        if not self.knots:
-            return X @ corners
-        knots = torch.tensor(self.knots, dtype=X.dtype, device=X.device)
-        upper = torch.searchsorted(knots, X[..., 0].detach().contiguous()).clamp(1, len(knots) - 1)
-        share = ((X[..., 0] - knots[upper - 1]) / (knots[upper] - knots[upper - 1])).clamp(0, 1)[..., None]
-        return (1 - share) * corners[upper - 1] + share * corners[upper]
-
-    def to_options(self) -> dict[str, Any]:
-        return {"columns": list(self.names), "levels": list(self.levels), "knots": list(self.knots)}
-
-
-@dataclass(frozen=True)
-class Constant(Encoding):
-    """A value that the target keeps.
-
-    Parameters
-    ----------
-    value
-        In user-facing form.
-    """
-
-    value: Any
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
-
-    def to_coordinates(self, X: Tensor, parameter: Parameter, frame: Frame) -> Tensor:
-        return parameter.to_coordinates(X.new_full(X.shape[:-1], parameter.to_raw(self.value)), frame)
-
-    def to_options(self) -> dict[str, Any]:
-        return {"value": self.value}
-
-
-def encoding_from_options(options: Mapping[str, Any]) -> Encoding:
-    """Return the encoding that `Encoding.to_options` described."""
-    if "terms" in options:
-        return Affine(tuple((name, scale, weight) for name, scale, weight in options["terms"]), options["intercept"])
-    if "levels" in options:
-        return Levels(*(tuple(options[key]) for key in ("columns", "levels", "knots")))
-    return Constant(options["value"])
+def source(encoding: Encoding, parameter: Parameter) -> Source:
+    """Return what stands for a parameter among raw numbers, labelled by column, and weights of levels."""
+    if "terms" in encoding:
+        return Affine(tuple((name, weight) for name, _, weight in encoding["terms"]), encoding["intercept"])
+    if "levels" in encoding:
+        return Levels(parameter.name, tuple(encoding["levels"]))
+    return Constant(parameter.to_raw(encoding["value"]))
 
 
 def encodings(
@@ -162,14 +64,8 @@ def encodings(
     SpaceError
         If a parameter has another kind or other levels than in the table.
     """
-    found: dict[str, Encoding] = {}
-    for parameter in space.parameters:
-        if parameter.name in fixed:
-            found[parameter.name] = Constant(fixed[parameter.name])
-        else:
-            found[parameter.name] = _encoding(parameter, target.parameters[names[parameter.name]], target)
-        _check(parameter, found[parameter.name])
-    return found
+    constants = {name: _constant(space[name], value) for name, value in fixed.items()}
+    return constants | {name: _encoding(space[name], target.parameters[other], target) for name, other in names.items()}
 
 
 def target_names(
@@ -205,18 +101,15 @@ def target_names(
                 f"{list(target.parameters)}"
             )
         names.update(readings)
-    unknown = [name for name in fixed if name not in space.names]
-    if unknown:
-        raise SpaceError(f"fixed parameters {unknown} are not pre-trained; the covariance has {list(space.names)}")
-    both = [name for name in fixed if names[name] in target.parameters]
-    if both:
-        raise SpaceError(f"parameters {both} are both fixed and in the experiment; keep one")
-    lacking = [name for name in space.names if name not in fixed and names[name] not in target.parameters]
-    if lacking:
-        raise SpaceError(
-            f"the experiment lacks pre-trained parameters {lacking}; it has {list(target.parameters)}; give each the "
-            "constant value it has there, fixed={name: value}, or its other name, rename={name: other}"
-        )
+    present = list(target.parameters)
+    check_names(
+        space,
+        [name for name in space.names if names[name] in present],
+        fixed,
+        lacks=f"the experiment {present} lacks",
+        within=WHERE,
+        remedy=", or its other name, rename={name: other}",
+    )
     doubled = sorted({names[a] for a in names for b in names if a < b and names[a] == names[b]} - set(fixed))
     if doubled:
         raise SpaceError(f"parameters {doubled} of the experiment stand for two of the table; rename each to one")
@@ -254,70 +147,72 @@ def ranges(
     space, target, rename, fixed
         As for `target_names`.
     """
-    found: dict[str, Parameter] = {}
+    described: dict[str, Parameter] = {}
     for name, other in target_names(space, target, rename, fixed).items():
         parameter = target.parameters[other]
         if isinstance(parameter, RangeParameter):
-            found[name] = Numeric(other, parameter.lower, parameter.upper, log=parameter.log_scale)
+            described[name] = _numeric(parameter)
         elif isinstance(parameter, ChoiceParameter) and parameter.is_numeric and len(parameter.values) > 1:
-            found[name] = Ordered(other, tuple(sorted(parameter.values)))  # type: ignore[arg-type]
-    return found
+            described[name] = Ordered(other, tuple(sorted(parameter.values)))  # type: ignore[arg-type]
+    return described
+
+
+def _numeric(other: RangeParameter) -> Numeric:
+    return Numeric(other.name, other.lower, other.upper, log=other.log_scale)
 
 
 def _encoding(parameter: Parameter, other: AxParameter, target: SearchSpace) -> Encoding:
     if isinstance(other, FixedParameter):
-        return Constant(other.value)
+        return _constant(parameter, other.value)
     if isinstance(other, DerivedParameter):
         return _derived(parameter, other, target)
     if isinstance(other, RangeParameter):
-        _check_numeric(parameter, other)
-        check_positive(parameter, other.name, other.lower)
-        return Affine(((other.name, _scale(other), 1.0),))
+        check_kind(parameter, _numeric(other), WHERE)
+        check_positive(parameter, _numeric(other))
+        return _affine([[other.name, _scale(other), 1.0]])
     if not isinstance(other, ChoiceParameter):
         raise SpaceError(f"parameter {other.name!r} is a {type(other).__name__}, which is not supported")
-    levels = tuple(other.values)
+    levels = list(other.values)
+    check_levels(parameter, levels, "the experiment")
     if not other.is_ordered:
-        return Levels(tuple(f"{other.name}{OH_PARAM_INFIX}{i}" for i in range(len(levels))), levels)
+        columns = [f"{other.name}{OH_PARAM_INFIX}{i}" for i in range(len(levels))]
+        return {"columns": columns, "levels": levels, "knots": []}
     if other.is_numeric and not parameter.indexed_levels:
-        for level in levels:
-            parameter.to_raw(level)
-        return Affine(((other.name, _scale(other), 1.0),))
+        return _affine([[other.name, _scale(other), 1.0]])
     knots = [float(level) for level in levels] if other.is_numeric else map(float, range(len(levels)))  # type: ignore[arg-type]
-    return Levels((other.name,), levels, tuple(math.log10(knot) if other.log_scale else knot for knot in knots))
+    return {
+        "columns": [other.name],
+        "levels": levels,
+        "knots": [math.log10(knot) if other.log_scale else knot for knot in knots],
+    }
 
 
 def _derived(parameter: Parameter, other: DerivedParameter, target: SearchSpace) -> Encoding:
     if other.source_parameter_name is not None:
         return _encoding(parameter, target.parameters[other.source_parameter_name], target)
-    _check_numeric(parameter, other)
+    check_kind(parameter, Numeric(other.name, 0, 1), WHERE)
     terms, intercept = [], other.intercept
     for name, weight in other.parameter_names_to_weights.items():
-        source = target.parameters[name]
-        if isinstance(source, FixedParameter):
-            intercept += weight * float(source.value)  # type: ignore[arg-type]
-        elif isinstance(source, RangeParameter):
-            terms.append((name, _scale(source), weight))
+        part = target.parameters[name]
+        if isinstance(part, FixedParameter):
+            intercept += weight * float(part.value)  # type: ignore[arg-type]
+        elif isinstance(part, RangeParameter):
+            terms.append([name, _scale(part), weight])
         else:
             raise SpaceError(f"parameter {other.name!r} is derived from {name!r}, which is no range; fix it instead")
-    return Affine(tuple(terms), intercept)
+    return _affine(terms, intercept)
+
+
+def _affine(terms: list[list[Any]], intercept: float = 0.0) -> Encoding:
+    return {"terms": terms, "intercept": intercept}
+
+
+def _constant(parameter: Parameter, value: Any) -> Encoding:
+    parameter.to_raw(value)
+    return {"value": value}
 
 
 def _scale(other: RangeParameter | ChoiceParameter) -> str:
     if other.log_scale:
         return "log10"
     return "logit" if isinstance(other, RangeParameter) and other.logit_scale else "linear"
-
-
-def _check_numeric(parameter: Parameter, other: AxParameter) -> None:
-    if parameter.indexed_levels:
-        raise SpaceError(
-            f"parameter {other.name!r} has the levels {list(parameter.indexed_levels)} in the table but is numeric in "
-            "the experiment; describe it alike in both"
-        )
-
-
-def _check(parameter: Parameter, encoding: Encoding) -> None:
-    """Raise a `SpaceError` if a value or level is not one that the parameter can take."""
-    values = encoding.levels if isinstance(encoding, Levels) else ()
-    for value in (encoding.value,) if isinstance(encoding, Constant) else values:
-        parameter.to_raw(value)

@@ -6,9 +6,12 @@ import torch
 from botorch.models.transforms.input import InputTransform, Normalize
 from torch import Tensor
 
-from mkbo_plugins.ax.encoding import Encoding
+from mkbo_plugins.ax.encoding import Encoding, column_names, source
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.space.mapping import CoordinateMap
+
+_TO_RAW = {"linear": lambda x: x, "log10": lambda x: 10**x, "logit": torch.sigmoid}
 
 
 class PretrainedInputs(InputTransform):
@@ -50,28 +53,28 @@ class PretrainedInputs(InputTransform):
         self.cov = cov
         self.names = tuple(names)
         self.encodings = dict(encodings)
-        needed = {column for encoding in encodings.values() for column in encoding.columns}
+        needed = {name for encoding in encodings.values() for name in column_names(encoding)}
         missing = sorted(needed - set(names))
         if missing:
             raise SpaceError(
                 f"columns {missing}, which the pre-trained covariance needs, are not among Ax's {list(names)}; use "
                 "Ax's transforms MBM_X_trans, and call use_pretrained again if the search space has changed"
             )
-        self._index = {
-            name: [self.names.index(column) for column in encoding.columns] for name, encoding in encodings.items()
-        }
+        self._reads = [
+            (self.encodings[p.name], [self.names.index(name) for name in column_names(self.encodings[p.name])])
+            for p in cov.space.parameters
+        ]
+        sources = [(source(encodings[p.name], p), p, cov.frame) for p in cov.space.parameters]
+        self._map = CoordinateMap.of([label for part, _, _ in sources for label in part.columns], sources)
         self._stock_index = [self.names.index(name) for name in stock_columns]
         self._scaling = Normalize(d=len(stock_columns), bounds=bounds[:, self._stock_index]) if stock_columns else None
 
     def transform(self, X: Tensor) -> Tensor:
         """Map Ax's columns (..., n, d) to coordinates (..., n, frame + stock columns)."""
-        blocks = []
-        for parameter in self.cov.space.parameters:
-            columns = X[..., self._index[parameter.name]]
-            blocks.append(self.encodings[parameter.name].to_coordinates(columns, parameter, self.cov.frame))
-        if self._scaling is not None:
-            blocks.append(self._scaling.transform(X[..., self._stock_index]))
-        return torch.cat(blocks, dim=-1)
+        frame = self._map(torch.cat([_values(X[..., index], encoding) for encoding, index in self._reads], dim=-1))
+        if self._scaling is None:
+            return frame
+        return torch.cat([frame, self._scaling.transform(X[..., self._stock_index])], dim=-1)
 
     def equals(self, other: InputTransform) -> bool:
         """Return whether another transform does exactly the same."""
@@ -80,3 +83,16 @@ class PretrainedInputs(InputTransform):
     def _key(self) -> tuple[object, ...]:
         bounds = None if self._scaling is None else self._scaling.bounds.tolist()
         return (self.cov.fingerprint, self.encodings, self.names, self._stock_index, bounds)
+
+
+def _values(X: Tensor, encoding: Encoding) -> Tensor:
+    """Map the columns of an encoding, (..., number of columns), to raw numbers or weights of levels."""
+    if encoding.get("terms"):
+        return torch.stack([_TO_RAW[scale](X[..., j]) for j, (_, scale, _) in enumerate(encoding["terms"])], dim=-1)
+    if not encoding.get("knots"):
+        return X
+    knots = torch.tensor(encoding["knots"], dtype=X.dtype, device=X.device)
+    upper = torch.searchsorted(knots, X[..., 0].detach().contiguous()).clamp(1, len(knots) - 1)
+    share = ((X[..., 0] - knots[upper - 1]) / (knots[upper] - knots[upper - 1])).clamp(0, 1)[..., None]
+    corners = torch.eye(len(knots), dtype=X.dtype, device=X.device)
+    return (1 - share) * corners[upper - 1] + share * corners[upper]

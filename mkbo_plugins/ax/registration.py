@@ -17,7 +17,6 @@ from ax.storage.json_store.registry import CORE_DECODER_REGISTRY
 from botorch.models.transforms.input import InputTransform
 from botorch.utils.datasets import SupervisedDataset
 
-from mkbo_plugins.ax.encoding import encoding_from_options
 from mkbo_plugins.ax.inputs import PretrainedInputs
 from mkbo_plugins.ax.nodes import PretrainedNode, TableDesignNode
 from mkbo_plugins.ax.storage import recall
@@ -50,7 +49,7 @@ def _inputs_arguments(
     names, options = dataset.feature_names, input_transform_options
     return {
         "cov": recall(options["fingerprint"]),
-        "encodings": {name: encoding_from_options(entry) for name, entry in options["encodings"].items()},
+        "encodings": options["encodings"],
         "names": names,
         "bounds": torch.tensor(search_space_digest.bounds, dtype=dataset.X.dtype, device=dataset.X.device).mT,
         "stock_columns": _stock_columns(names, options["covered"]),

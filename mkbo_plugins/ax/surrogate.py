@@ -7,7 +7,7 @@ from ax.core.search_space import SearchSpace
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 
-from mkbo_plugins.ax.encoding import concerning, encodings, target_names
+from mkbo_plugins.ax.encoding import column_names, concerning, encodings, target_names
 from mkbo_plugins.ax.inputs import PretrainedInputs
 from mkbo_plugins.ax.storage import remember
 from mkbo_plugins.botorch import PretrainedKernel
@@ -94,7 +94,7 @@ def _model_configs(
     if form == "stock":
         return [stock]
     fingerprint = remember(cov)
-    covered = sorted({column for encoding in found.values() for column in encoding.columns})
+    covered = sorted({column for encoding in found.values() for column in column_names(encoding)})
     shared = {"fingerprint": fingerprint, "covered": [] if chosen.uses_stock else covered}
     pretrained = ModelConfig(
         botorch_model_class=LogNoiseGP,
@@ -104,7 +104,7 @@ def _model_configs(
         input_transform_options={
             PretrainedInputs.__name__: {
                 **shared,
-                "encodings": {name: encoding.to_options() for name, encoding in found.items()},
+                "encodings": found,
             }
         },
         name=PRETRAINED,

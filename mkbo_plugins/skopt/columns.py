@@ -1,6 +1,6 @@
 """Map from the columns the host feeds to the fixed frame of a pre-trained covariance and to unit-scaled inputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -8,24 +8,32 @@ from typing import Any
 import numpy as np
 
 from mkbo_plugins.core.forms import Form
-from mkbo_plugins.core.gp.form_model import STEP, Points
+from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.skopt.dimensions import Columns, Inputs, columns_of, named_dimensions
+from mkbo_plugins.skopt.dimensions import INPUTS, Inputs, NamedDimension, named_dimension, named_dimensions
+from mkbo_plugins.space.mapping import Constant, CoordinateMap, Source
+from mkbo_plugins.space.matching import check_names
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace
+
+SLACK = 1e-6
+"""What columns may lie beyond bounds by, in units of the range: rounding, and steps of numeric derivatives."""
 
 
 @dataclass(frozen=True)
 class ColumnMap:
     """Map from transformed columns to what a form needs; made by `column_map`.
 
+    Columns of levels may be any numbers, as the host's search moves between levels. They are taken as the level that
+    the host will round them to: a mixture of levels may be better than every level.
+
     Parameters
     ----------
     pretrained, frame
         Space of the covariance and how it maps to frame coordinates.
-    blocks
-        The columns of each dimension, in the host's order.
+    dimensions
+        The dimensions, in the host's order.
     fixed
         Pre-trained parameters that the target keeps constant, with their raw values.
     stock
@@ -34,7 +42,7 @@ class ColumnMap:
 
     pretrained: ParameterSpace
     frame: Frame
-    blocks: tuple[Columns, ...]
+    dimensions: tuple[NamedDimension, ...]
     fixed: tuple[tuple[str, float], ...]
     stock: tuple[str, ...]
 
@@ -42,41 +50,29 @@ class ColumnMap:
         """Return itself, since nothing in it can change."""
         return self
 
-    @cached_property
+    @property
     def size(self) -> int:
         """Number of columns."""
-        return sum(block.size for block in self.blocks)
-
-    @cached_property
-    def _fixed_coordinates(self) -> dict[str, np.ndarray]:
-        return {
-            name: np.asarray(self.pretrained[name].to_coordinates(np.array([value]), self.frame))
-            for name, value in self.fixed
-        }
+        return sum(dimension.size for dimension in self.dimensions)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the dimensions, in the host's order."""
-        return tuple(block.name for block in self.blocks)
+        return tuple(dimension.name for dimension in self.dimensions)
 
     @property
     def stock_dims(self) -> int:
         """Number of unit-scaled inputs."""
-        return sum(block.stock_size for block in self.blocks if block.name in self.stock)
+        return len(self._maps["normalised"].coordinates) - len(self.pretrained.coordinate_names)
 
     def check_size(self, columns: int) -> None:
         """Raise a `SpaceError` unless there are as many columns as the dimensions have."""
         if columns != self.size:
-            described = ", ".join(f"{b.name} ({b.size})" if b.size > 1 else b.name for b in self.blocks)
+            described = ", ".join(f"{d.name} ({d.size})" if d.size > 1 else d.name for d in self.dimensions)
             raise SpaceError(
                 f"expected {self.size} columns, those of the dimensions {described}, got {columns}; build the "
                 "regressor from the dimensions the optimiser gets"
             )
-
-    def split(self, X: np.ndarray) -> list[np.ndarray]:
-        """Return the columns of each dimension."""
-        self.check_size(X.shape[1])
-        return np.split(X, np.cumsum([block.size for block in self.blocks])[:-1], axis=1)
 
     def recognise(self, X: np.ndarray) -> Inputs:
         """Return as what columns (n, size) were fed; where both may be, as scaled to [0, 1].
@@ -104,26 +100,53 @@ class ColumnMap:
 
     def _misfit(self, X: np.ndarray, inputs: Inputs) -> tuple[str, np.ndarray] | None:
         """Return the first dimension, with its columns, that cannot have been fed as `inputs` says."""
-        parts = zip(self.blocks, self.split(X), strict=True)
-        return next(((block.name, part) for block, part in parts if not block.holds(part, inputs)), None)
+        for d, columns in self._split(X):
+            low, high = d.bounds(inputs)
+            slack = SLACK * (high - low)
+            if not ((columns >= low - slack) & (columns <= high + slack)).all():
+                return d.name, columns
+        return None
 
     def points(self, X: np.ndarray, inputs: Inputs) -> Points:
-        """Map columns (n, size) to points; imaginary parts are carried along."""
-        by_name = {block.name: (block, part) for block, part in zip(self.blocks, self.split(X), strict=True)}
-        frame = []
-        for name in self.pretrained.names:
-            if name in self._fixed_coordinates:
-                frame.append(np.tile(self._fixed_coordinates[name], (len(X), 1)))
-            else:
-                block, part = by_name[name]
-                frame.append(block.to_frame(part, inputs))
-        stock = [block.to_stock(part, inputs) for name, (block, part) in by_name.items() if name in self.stock]
-        return Points(np.hstack(frame), np.hstack(stock) if stock else np.empty((len(X), 0)))
+        """Map columns (n, size) to points."""
+        frame, stock = np.hsplit(self._maps[inputs](self._values(X)), [len(self.pretrained.coordinate_names)])
+        return Points(np.ascontiguousarray(frame), np.ascontiguousarray(stock))
 
-    def jacobian(self, x: np.ndarray, inputs: Inputs) -> Points:
-        """Return derivatives of the coordinates of one point (size,), (size, d) and (size, k)."""
-        stepped = self.points(x + 1j * STEP * np.eye(self.size), inputs)
-        return Points(stepped.frame.imag / STEP, stepped.stock.imag / STEP)
+    def vjp(self, x: np.ndarray, inputs: Inputs, of_frame: np.ndarray, of_stock: np.ndarray) -> np.ndarray:
+        """Pull gradients (m, d) and (m, k) in the coordinates of one point (size,) back to its columns, (m, size)."""
+        of_values = self._maps[inputs].vjp(self._values(x[None, :]), np.hstack([of_frame, of_stock]))
+        parts = np.split(of_values, np.cumsum([len(d.source(inputs).columns) for d in self.dimensions])[:-1], axis=1)
+        # Levels are rounded, so that nothing changes with their columns.
+        blocks = zip(self.dimensions, parts, strict=True)
+        return np.hstack([np.zeros((len(part), d.size)) if d.levels else part for d, part in blocks])
+
+    def _split(self, X: np.ndarray) -> Iterator[tuple[NamedDimension, np.ndarray]]:
+        """Return the dimensions, each with its columns."""
+        self.check_size(X.shape[1])
+        ends = np.cumsum([d.size for d in self.dimensions])[:-1]
+        return zip(self.dimensions, np.split(X, ends, axis=1), strict=True)
+
+    def _values(self, X: np.ndarray) -> np.ndarray:
+        """Return columns of numbers, and weights of levels, (n, number of both)."""
+        return np.hstack([_one_hot(columns, len(d.levels)) if d.levels else columns for d, columns in self._split(X)])
+
+    @cached_property
+    def _maps(self) -> dict[Inputs, CoordinateMap]:
+        return {inputs: self._map(inputs) for inputs in INPUTS}
+
+    def _map(self, inputs: Inputs) -> CoordinateMap:
+        sources: dict[str, Source] = {d.name: d.source(inputs) for d in self.dimensions}
+        labels = [label for source in sources.values() for label in source.columns]
+        sources |= {name: Constant(number) for name, number in self.fixed}
+        frame = [(sources[p.name], p, self.frame) for p in self.pretrained.parameters]
+        stock = [entry for d in self.dimensions if d.name in self.stock for entry in d.unit_scaled(inputs)]
+        return CoordinateMap.of(labels, [*frame, *stock])
+
+
+def _one_hot(X: np.ndarray, levels: int) -> np.ndarray:
+    """Return a weight of 1 for the level that the host rounds columns to, (n, number of levels)."""
+    chosen = (X[:, 0] > 0.5).astype(int) if levels == 2 else np.argmax(X, axis=1)
+    return np.eye(levels)[chosen]
 
 
 def column_map(
@@ -152,26 +175,22 @@ def column_map(
         If a pre-trained parameter is neither a dimension nor fixed, or both, or not of the same kind.
     """
     space, fixed = cov.space, dict(fixed or {})
-    blocks = tuple(
-        columns_of(dimension, name, space[name] if name in space.names else None, cov.frame)
+    described = tuple(
+        named_dimension(dimension, name, space[name] if name in space.names else None)
         for name, dimension in named_dimensions(dimensions, names)
     )
-    present = [block.name for block in blocks]
-    unknown = [name for name in fixed if name not in space.names]
-    if unknown:
-        raise SpaceError(f"fixed parameters {unknown} are not pre-trained; the covariance has {list(space.names)}")
-    both = [name for name in fixed if name in present]
-    if both:
-        raise SpaceError(f"parameters {both} are both fixed and dimensions; keep one")
-    lacking = [name for name in space.names if name not in present and name not in fixed]
-    if lacking:
-        raise SpaceError(
-            f"the dimensions {present} lack pre-trained parameters {lacking}; give each the constant value it has in "
-            "the target, fixed={name: value}, or rename a dimension with names="
-        )
+    present = [dimension.name for dimension in described]
+    check_names(
+        space,
+        present,
+        fixed,
+        lacks=f"the dimensions {present} lack",
+        within="dimensions",
+        remedy=", or rename a dimension with names=",
+    )
     constants = tuple((name, space[name].to_raw(value)) for name, value in sorted(fixed.items()))
     stock = present if form.uses_stock else [name for name in present if name not in space.names]
-    return ColumnMap(space, cov.frame, blocks, constants, tuple(stock))
+    return ColumnMap(space, cov.frame, described, constants, tuple(stock))
 
 
 def parameter_space(dimensions: Any, names: Sequence[str] | Mapping[str, str] | None = None) -> ParameterSpace:
@@ -182,5 +201,5 @@ def parameter_space(dimensions: Any, names: Sequence[str] | Mapping[str, str] | 
     dimensions, names
         As for `pretrained_regressor`. Dimensions of a single level are left out.
     """
-    blocks = [columns_of(dimension, name, None, "unit") for name, dimension in named_dimensions(dimensions, names)]
-    return ParameterSpace(tuple(block.parameter for block in blocks if block.parameter is not None))
+    described = [named_dimension(dimension, name, None) for name, dimension in named_dimensions(dimensions, names)]
+    return ParameterSpace(tuple(d.parameter for d in described if d.parameter is not None))

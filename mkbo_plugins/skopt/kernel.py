@@ -144,8 +144,7 @@ class PretrainedKernel(Kernel):
 
     def to_columns(self, x: np.ndarray, of_frame: np.ndarray, of_stock: np.ndarray) -> np.ndarray:
         """Pull gradients (m, d) and (m, k) at one point (size,) back to its columns, (m, size)."""
-        jacobian = self.columns.jacobian(x, self.inputs)
-        return of_frame @ jacobian.frame.T + of_stock @ jacobian.stock.T
+        return self.columns.vjp(x, self.inputs, of_frame, of_stock)
 
     def is_stationary(self) -> bool:
         """Return whether the covariance depends on differences of inputs only: never."""

@@ -332,7 +332,7 @@ def pretrained_regressor(
     """
     check_covariance(cov)
     columns = column_map(cov, dimensions, cov.form(form), names, fixed)
-    targets = {block.name: block.parameter for block in columns.blocks if block.name in cov.space.names}
+    targets = {d.name: d.parameter for d in columns.dimensions if d.name in cov.space.names}
     warn_of_units(cov.space, {name: target for name, target in targets.items() if target is not None}, fixed)
     kernel = PretrainedKernel(cov, columns, form)
     priors = kernel.model.priors

@@ -62,9 +62,7 @@ class ParameterSpace:
         strange = next((p for p in self.parameters if not isinstance(p, Parameter)), None)
         if strange is not None:
             raise SpaceError(f"a space is made of parameters, got {strange!r}; ParameterSpace.from_dict makes them")
-        duplicates = sorted({name for name in self.names if self.names.count(name) > 1})
-        if duplicates:
-            raise SpaceError(f"parameter names must differ, found twice: {duplicates}; rename one of each")
+        check_distinct(self.names, "parameter")
 
     @classmethod
     def from_dict(cls, spec: Mapping[str, Any]) -> "ParameterSpace":
@@ -338,6 +336,13 @@ def check_columns(present: Sequence[Any], names: Sequence[Any]) -> None:
         close = did_you_mean(missing[0], [name for name in present if name not in names])
         raise SpaceError(f"columns {missing} are missing; the table has {present}; add or rename columns{close}")
     check_doubled(present, names)
+
+
+def check_distinct(names: Sequence[str], kind: str) -> None:
+    """Raise a `SpaceError` if a name occurs twice; `kind` says of what."""
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise SpaceError(f"{kind} names must differ, found twice: {doubled}; rename one of each")
 
 
 def check_doubled(present: Sequence[Any], names: Iterable[Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from mkbo_plugins.errors import SpaceError, TableWarning
+from mkbo_plugins.errors import TableWarning
 from mkbo_plugins.space.parameters import Numeric, Parameter, Scaled
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.table import FAR_OUTSIDE
@@ -73,25 +73,6 @@ def warn_of_units(
                 TableWarning,
                 stacklevel=stacklevel + 1,
             )
-
-
-def check_positive(table: Parameter, name: str, lower: float) -> None:
-    """Raise a `SpaceError` if a parameter of the target reaches 0 but is on a log scale in the table.
-
-    Parameters
-    ----------
-    table
-        The table's parameter.
-    name
-        What it is called in the target.
-    lower
-        Least value that the target can have.
-    """
-    if isinstance(table, Numeric) and table.log and lower <= 0:
-        raise SpaceError(
-            f"parameter {name!r} begins at {lower:g} here, but is on a log scale in the table and must be above 0; "
-            "raise its lower bound"
-        )
 
 
 def _is_number(parameter: Parameter) -> TypeGuard[Scaled]:

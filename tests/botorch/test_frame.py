@@ -215,10 +215,10 @@ def test_wrong_names_are_named(cov):
 
 def test_mismatched_kinds_and_levels_are_named(cov):
     cases = [
-        ({"gas": (0.0, 1.0)}, "gas.*categorical in the table and numeric"),
-        ({"power": ["low", "high"]}, "power.*numeric in the table and categorical"),
-        ({"gas": {"levels": ["Argon", "Nitrogen", "Air"], "ordered": True}}, "gas.*categorical"),
-        ({"gas": ["Argon", "Neon"]}, "gas.*Neon.*leave them out"),
+        ({"gas": (0.0, 1.0)}, r"gas.*levels \['Argon'.* in the table but is numeric"),
+        ({"power": ["low", "high"]}, r"power.*numeric in the table but has the levels \['low'"),
+        ({"gas": {"levels": ["Argon", "Nitrogen", "Air"], "ordered": True}}, r"gas.*levels .* has the ordered levels"),
+        ({"gas": ["Argon", "Neon"]}, "gas.*Neon.*leave the level out"),
     ]
     for changes, message in cases:
         with pytest.raises(SpaceError, match=f"(?s){message}"):

@@ -1,0 +1,79 @@
+"""What the tables say of points of a target, as numbers and in words."""
+
+import numpy as np
+
+from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
+from mkbo_plugins.core.gp.form_model import Points
+from mkbo_plugins.covariance.pretrained import TrainedCovariance
+from mkbo_plugins.space.named import NamedColumns
+from mkbo_plugins.suggestion.advice import VERDICT_FROM, Reason, Suggestion
+from mkbo_plugins.suggestion.candidates import FiniteCandidates, SpaceCandidates
+from mkbo_plugins.tables.trials import Trials
+
+
+class TableForecast:
+    """What the tables say of points in the target's raw units.
+
+    Parameters
+    ----------
+    cov
+        The covariance.
+    columns
+        Map from raw points to its frame.
+    reference
+        Points that others are compared with, (M, d) in raw units.
+    called
+        What messages call these.
+    """
+
+    def __init__(self, cov: TrainedCovariance, columns: NamedColumns, reference: np.ndarray, called: str) -> None:
+        self.cov, self.columns, self.called = cov, columns, called
+        self.reference = [np.sort(values) for values in self.standardised(reference)]
+
+    def standardised(self, raw: np.ndarray) -> list[np.ndarray]:
+        """Return the standardised decision function of each table, (n,)."""
+        views = self.cov.fixed.views(self.columns(raw))
+        return [np.asarray(fixed.standardised_decision(Z)) for fixed, Z in views]
+
+    def predict(self, raw: np.ndarray) -> tuple[float, ...]:
+        """Return the predictions at one point (1, d) in each table's units."""
+        views = self.cov.fixed.views(self.columns(raw))
+        return tuple(
+            float(member.predict_at_coordinates(Z)[0]) for member, (_, Z) in zip(self.cov.members, views, strict=True)
+        )
+
+    def sentence(self, raw: np.ndarray, predictions: tuple[float, ...]) -> str:
+        """Return the predictions at one point (1, d) in words."""
+        parts = []
+        for predicted, member, (value,), reference in zip(
+            predictions, self.cov.members, self.standardised(raw), self.reference, strict=True
+        ):
+            below = np.searchsorted(reference, value, side="left") / len(reference)
+            target = member.record.target
+            prediction = f"the table predicts {predicted:.4g} {target}"
+            if member.record.task == "classification":
+                label = int(predicted > 0)
+                name = repr(member.record.classes[label]) if member.record.classes else f"label {2 * label - 1}"
+                prediction = f"the table's decision value for {target} is {predicted:.2g}, which speaks for {name}"
+            parts.append(f"{prediction}, more than for {below:.0%} of the {self.called}")
+        return "; ".join(parts)
+
+    def suggestion(
+        self, pool: FiniteCandidates | SpaceCandidates, index: int, point: np.ndarray, reason: Reason, why: str
+    ) -> Suggestion:
+        """Return the suggestion of a candidate, a point (1, d), with what the tables say of it."""
+        predictions = self.predict(point)
+        return Suggestion(
+            pool.space.from_raw(point)[0],
+            pool.number(index),
+            reason,
+            f"{why}; {self.sentence(point, predictions)}",
+            predictions,
+        )
+
+    def verdict(self, trials: Trials) -> Verdict | None:
+        """Return whether the tables help, by the outcomes of trials; None if there are too few."""
+        if len(trials.y) < VERDICT_FROM:
+            return None
+        unit = np.asarray(self.columns.target.to_coordinates(trials.X, "unit"))
+        return judge(self.cov.fixed, Points(self.columns(trials.X), unit), trials.y)

@@ -1,0 +1,41 @@
+"""Why points are worth trying: the first ones by the tables, later ones by what a model expects of them."""
+
+from collections.abc import Iterator
+
+from mkbo_plugins.core.gp.bayes_factor import FEWEST
+from mkbo_plugins.core.gp.design import upper_confidence_design
+from mkbo_plugins.covariance.base import Directions, direction_signs
+from mkbo_plugins.suggestion.advice import Reason, Suggestion
+from mkbo_plugins.suggestion.candidates import FiniteCandidates, SpaceCandidates
+from mkbo_plugins.suggestion.forecast import TableForecast
+from mkbo_plugins.tables.trials import Trials
+
+HOPELESS = 0.005
+"""Chance below which an experiment is not likely to beat the best so far."""
+
+
+def first_points(
+    tables: TableForecast, pool: FiniteCandidates | SpaceCandidates, trials: Trials, n: int, direction: Directions
+) -> Iterator[Suggestion]:
+    """Yield points far from one another and from those tried, good ones first where the table's direction is known."""
+    indices, raw = pool.untried(trials.tried, n)
+    cov, Z = tables.cov, tables.columns(raw)
+    merit, tried = cov.merit(Z, direction), tables.columns(trials.tried)
+    good = " and good by the table" if any(direction_signs(direction, cov.tables)) else ""
+    lacking = (
+        f"a model needs {FEWEST} outcomes"
+        if len(trials.y) < FEWEST
+        else "all outcomes so far are equal, so that no model can learn from them yet"
+    )
+    for i in upper_confidence_design(merit, cov.fixed.likeness, Z, n, present=tried):
+        why = f"far from other points{good}: {lacking}"
+        yield tables.suggestion(pool, int(indices[i]), raw[i : i + 1], Reason.START, why)
+
+
+def promise(reason: Reason, chance: float, best: float) -> str:
+    """Return in words what a model expects of a point, with the chance that it is better than the best outcome."""
+    if chance < HOPELESS:
+        return f"nothing left that is likely to beat the best so far, {best:.4g}; you may stop"
+    if reason == Reason.EXPLOIT:
+        return f"predicted to be better than the best so far, {best:.4g}"
+    return f"uncertain enough for a chance of {chance:.0%} to be better than {best:.4g}"
