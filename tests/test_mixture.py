@@ -69,7 +69,7 @@ def test_likeness_is_the_correlation(mixture, table, space):
     Z = mixture.to_coordinates(table[list(space.names)])
     gram = component_of(mixture.fixed, "base", Z).value
     scale = np.sqrt(np.diag(gram))
-    np.testing.assert_allclose(mixture.fixed.likeness(Z, Z), gram / np.outer(scale, scale), rtol=1e-12)
+    np.testing.assert_allclose(mixture.fixed.correlation(Z, Z), gram / np.outer(scale, scale), rtol=1e-12)
 
 
 def test_unknown_frame_is_refused(table, space):

@@ -230,11 +230,11 @@ def test_each_starting_point_has_the_best_merit_plus_uncertainty(direction, sign
     candidates = SPACE.sobol(1024, 5)
     on_table = cov.predict(TABLE)
     merit = sign * (cov.predict(candidates) - on_table.mean()) / on_table.std()
-    likeness = cov.gram(candidates, form="base")
+    correlation = cov.gram(candidates, form="base")
     picked: list[int] = []
     for point in cov.starting_points(6, direction, seed=5):
-        known = np.linalg.solve(likeness[np.ix_(picked, picked)], likeness[picked])
-        spread = np.sqrt(np.maximum(1 - np.sum(likeness[picked] * known, axis=0), 0))
+        known = np.linalg.solve(correlation[np.ix_(picked, picked)], correlation[picked])
+        spread = np.sqrt(np.maximum(1 - np.sum(correlation[picked] * known, axis=0), 0))
         index = int(np.flatnonzero((candidates == SPACE.to_raw(point)).all(axis=1))[0])
         others = np.setdiff1d(np.arange(len(candidates)), picked)
         assert (merit + spread)[index] == pytest.approx((merit + spread)[others].max(), abs=1e-6)
@@ -243,10 +243,10 @@ def test_each_starting_point_has_the_best_merit_plus_uncertainty(direction, sign
 
 def test_starting_points_do_not_crowd():
     cov = fit(sigma=0.1)
-    likeness = cov.gram(cov.starting_points(8, "same"), form="base") - np.eye(8)
+    correlation = cov.gram(cov.starting_points(8, "same"), form="base") - np.eye(8)
     candidates = SPACE.sobol(1024, 0)
     best = candidates[np.argsort(-cov.predict(candidates))[:8]]
-    assert likeness.mean() < 0.7 * (cov.gram(best, form="base") - np.eye(8)).mean()
+    assert correlation.mean() < 0.7 * (cov.gram(best, form="base") - np.eye(8)).mean()
 
 
 def test_unknown_direction_ignores_the_table(cov, gp_cov):

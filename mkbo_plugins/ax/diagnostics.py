@@ -102,9 +102,9 @@ def _of_kernel(model: Any) -> dict[str, Any]:
     row |= {name.replace("scale", "share"): variance / total for name, variance in added.items()}
     distances = _scales_of_tables(kernel, "feature_scale") if len(X) > 1 else []
     if distances:
-        likeness = _likeness(kernel, X)
-        without = {name: _likeness(_with_scale(kernel, name, 1e20), X) for name in distances}
-        row |= {name.replace("scale", "effect"): float(1 - likeness / other) for name, other in without.items()}
+        correlation = _mean_correlation(kernel, X)
+        without = {name: _mean_correlation(_with_scale(kernel, name, 1e20), X) for name in distances}
+        row |= {name.replace("scale", "effect"): float(1 - correlation / other) for name, other in without.items()}
     return row
 
 
@@ -164,7 +164,7 @@ def _with_scale(kernel: PretrainedKernel, name: str, value: float) -> Pretrained
     return other
 
 
-def _likeness(kernel: PretrainedKernel, X: Tensor) -> Tensor:
+def _mean_correlation(kernel: PretrainedKernel, X: Tensor) -> Tensor:
     """Return the sum of covariances between different rows without what decision functions add."""
     for name in _scales_of_tables(kernel, *ADDED):
         kernel = _with_scale(kernel, name, 1e-20)

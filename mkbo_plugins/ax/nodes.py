@@ -263,7 +263,7 @@ class TableDesignNode(ExternalGenerationNode):
         views = {cov.fingerprint: trained(cov).fixed.views(Z[name]) for name, cov in covs.items()}
         joint, joint_Z = SeveralTables.of([view for each in views.values() for view in each])
         merit = -distance_to_front(np.column_stack(merits))
-        order = upper_confidence_design(merit, joint.likeness, joint_Z[:n], n, present=joint_Z[n:])
+        order = upper_confidence_design(merit, joint.correlation, joint_Z[:n], n, present=joint_Z[n:])
         self._queue = [points[i] for i in order]
 
     def _coordinates(self, cov: Covariance, experiment: Experiment, points: list[TParameterization]) -> np.ndarray:

@@ -15,7 +15,7 @@ from torch import Tensor
 from mkbo_plugins.botorch.differentiable import components
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
-from mkbo_plugins.core.evaluation.recent import Recent
+from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import DEFAULT_FORM, Form
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import ArtefactError, KernelError
@@ -80,7 +80,7 @@ class PretrainedKernel(Kernel):
             fit_logarithm(self.stock, "lengthscale")
         for name in self.form.hyperparameters:
             self._register_scale(name)
-        self._recent = Recent(KEPT_COMPONENTS)
+        self._recent = ValueCache(KEPT_COMPONENTS)
         self._constants: Tensor | None = None
 
     @property

@@ -49,7 +49,7 @@ def per_pair(values_x: Array, values_y: Array, *, elementwise: bool) -> tuple[Ar
     return values_x[..., :, None], values_y[..., None, :]
 
 
-def runs(count: int, step: int) -> list[slice]:
+def chunks(count: int, step: int) -> list[slice]:
     """Return slices of `step` (at least one) that cover `count` items; one empty slice where there are none."""
     step = max(1, step)
     return [slice(start, min(start + step, count)) for start in range(0, max(1, count), step)]

@@ -157,7 +157,7 @@ class Covariance(ABC):
         if not known:
             return self.space.from_raw(raw[:n])
         Z = np.asarray(self.space.to_coordinates(raw, self.frame))
-        return self.space.from_raw(raw[upper_confidence_design(self.merit(Z, direction), self.fixed.likeness, Z, n)])
+        return self.space.from_raw(raw[upper_confidence_design(self.merit(Z, direction), self.fixed.correlation, Z, n)])
 
     def verdict(self, X: Any, y: Any) -> Verdict:
         """Return whether what the tables say helps a target, by the evidence of models with and without it.

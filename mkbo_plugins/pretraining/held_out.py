@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mkbo_plugins.core.gp.exact_gp import held_out_residuals, symmetric_inverse
-from mkbo_plugins.core.training.subset import space_filling_rows
+from mkbo_plugins.core.training.subset import farthest_point_subset
 from mkbo_plugins.core.training.svr import leave_one_out
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance, only_table
@@ -76,7 +76,7 @@ def held_out(
     )
     X = np.asarray(cov.space.to_coordinates(data.X, cov.frame))
     if len(X) > record.rows:
-        used = space_filling_rows(X, record.rows)
+        used = farthest_point_subset(X, record.rows)
         X, data = X[used], data.rows(used)
     if not set(map(tuple, cov.support)) <= set(map(tuple, X)):
         raise TableError(

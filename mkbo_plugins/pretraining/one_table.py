@@ -14,7 +14,7 @@ from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 from mkbo_plugins.core.training.ard import mean_and_std
-from mkbo_plugins.core.training.subset import space_filling_rows
+from mkbo_plugins.core.training.subset import farthest_point_subset
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.covariance.record import TrainingRecord
 from mkbo_plugins.errors import FitError, MkboWarning, SampleWarning
@@ -68,7 +68,7 @@ class Rows:
     def of(cls, data: TrainingTable, space: ParameterSpace, settings: Settings) -> "Rows":
         """Return the rows of a table, of too many those that fill the space."""
         X = np.asarray(space.to_coordinates(data.X, settings.frame))
-        used = np.arange(len(X)) if len(X) <= settings.max_rows else space_filling_rows(X, settings.max_rows)
+        used = np.arange(len(X)) if len(X) <= settings.max_rows else farthest_point_subset(X, settings.max_rows)
         return cls(space, data, X, used)
 
     @property

@@ -11,7 +11,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from skopt.learning import GaussianProcessRegressor
 
-from mkbo_plugins.core.evaluation.recent import Recent
+from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
 from mkbo_plugins.core.gp.posterior import PosteriorDensity
@@ -121,7 +121,7 @@ class PretrainedRegressor(GaussianProcessRegressor):
                 "larger noise variance"
             ) from error
         self.kernel_.theta, self.noise_ = density.split(theta)
-        self._posterior, self._recent = posterior, Recent(1)
+        self._posterior, self._recent = posterior, ValueCache(1)
         process = posterior.process
         self.L_, self.alpha_, self.constant_ = process.factor, process.dual, process.mean
         self.log_marginal_likelihood_value_ = process.log_evidence

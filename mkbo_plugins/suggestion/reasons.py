@@ -27,7 +27,7 @@ def first_points(
         if len(trials.y) < FEWEST
         else "all outcomes so far are equal, so that no model can learn from them yet"
     )
-    for i in upper_confidence_design(merit, cov.fixed.likeness, Z, n, present=tried):
+    for i in upper_confidence_design(merit, cov.fixed.correlation, Z, n, present=tried):
         why = f"far from other points{good}: {lacking}"
         yield tables.suggestion(pool, int(indices[i]), raw[i : i + 1], Reason.START, why)
 

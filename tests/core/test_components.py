@@ -128,7 +128,7 @@ def test_gradients_with_a_further_table(name, fixed):
 
 
 def test_likeness_is_the_normalised_free_kernel(fixed):
-    np.testing.assert_allclose(fixed.likeness(X, Y), normalise(fixed.decision.kernel).gram(X, Y), rtol=1e-14)
+    np.testing.assert_allclose(fixed.correlation(X, Y), normalise(fixed.decision.kernel).gram(X, Y), rtol=1e-14)
     assert fixed.tables == 1
     ((view, Z),) = fixed.views(X)
     assert view is fixed

@@ -10,7 +10,7 @@ from mkbo_plugins.core import SquaredExponential, normalise, reweight
 from mkbo_plugins.core.evaluation import doubledouble as dd
 from mkbo_plugins.core.evaluation import pair_sum
 from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
-from mkbo_plugins.core.evaluation.pair_terms import PairTerms, merge, that_count
+from mkbo_plugins.core.evaluation.pair_terms import PairTerms, merge, significant_terms
 from tests.core.helpers import FAMILIES, numeric_gradient, smallest_eigenvalue
 
 FORMS = [PairSum, ExtendedPairSum]
@@ -112,7 +112,7 @@ def test_every_pair_that_counts_is_found():
     rng = np.random.default_rng(6)
     arguments, pairs = rng.normal(size=(700, 3)), 8 * rng.normal(size=(90, 3))
     counted = np.zeros((700, 90), dtype=bool)
-    for rows, kept in that_count(arguments, pairs, 1, 20.0):
+    for rows, kept in significant_terms(arguments, pairs, 1, 20.0):
         counted[np.ix_(rows, kept)] = True
     exponents = arguments @ pairs.T
     assert counted[exponents > 20.0].all()
@@ -138,7 +138,7 @@ def test_rounding_of_large_exponents_leaves_nothing_out():
     for pair, u in zip(*rng.uniform(1, 2, (2, 50, 2)) * [[[1.0]], [[1e16]]], strict=True):
         arguments, pairs = np.array([[*u, -(pair @ u)]]), np.array([[*pair, 1.0]])
         exact = sum(Fraction(a) * Fraction(b) for a, b in zip(arguments[0], pairs[0], strict=True))
-        assert list(that_count(arguments, pairs, 0, float(exact) - 1e-3))
+        assert list(significant_terms(arguments, pairs, 0, float(exact) - 1e-3))
 
 
 def test_few_terms_are_computed(monkeypatch):
@@ -146,14 +146,14 @@ def test_few_terms_are_computed(monkeypatch):
     computed = []
 
     def counting(*arguments):
-        for rows, kept in that_count(*arguments):
+        for rows, kept in significant_terms(*arguments):
             computed.append(len(rows) * len(kept))
             yield rows, kept
 
     P = form.prepare(np.random.default_rng(8).uniform(-1, 1, (60, 3)))
     # Threads cut the entries in runs, which put fewer of them that share terms together.
     monkeypatch.setattr("mkbo_plugins.core.evaluation.threads._blas_threads", lambda: 1)
-    monkeypatch.setattr(pair_sum, "that_count", counting)
+    monkeypatch.setattr(pair_sum, "significant_terms", counting)
     form.between(P, form.prepare(P.points[:50]))
     assert sum(computed[-12:]) < 60 * 50 * form.terms / 4
 

@@ -105,10 +105,10 @@ def test_each_table_sees_its_own_coordinates(several):
 
 def test_likeness_is_the_product_over_tables(several):
     expected = np.prod(
-        [fixed.likeness(Z, W) for (fixed, Z), (_, W) in zip(several.views(X), several.views(Y), strict=True)], axis=0
+        [fixed.correlation(Z, W) for (fixed, Z), (_, W) in zip(several.views(X), several.views(Y), strict=True)], axis=0
     )
-    np.testing.assert_allclose(several.likeness(X, Y), expected, rtol=1e-14)
-    np.testing.assert_allclose(np.diag(several.likeness(X, X)), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(several.correlation(X, Y), expected, rtol=1e-14)
+    np.testing.assert_allclose(np.diag(several.correlation(X, X)), 1.0, rtol=1e-12)
 
 
 def test_the_coarse_one_is_close_and_the_same_thing(several):

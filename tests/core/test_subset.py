@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mkbo_plugins.core.training.subset import space_filling_rows
+from mkbo_plugins.core.training.subset import farthest_point_subset
 
 
 def covering_radius(X, rows):
@@ -12,16 +12,16 @@ def covering_radius(X, rows):
 def test_covers_better_than_chance_and_within_twice_the_best():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
-    radius = covering_radius(X, space_filling_rows(X, 30))
+    radius = covering_radius(X, farthest_point_subset(X, 30))
     assert radius < 0.7 * min(covering_radius(X, rng.choice(300, 30, replace=False)) for _ in range(20))
     line = np.arange(9.0)[:, None]
-    assert covering_radius(line, space_filling_rows(line, 3)) <= 2
+    assert covering_radius(line, farthest_point_subset(line, 3)) <= 2
 
 
 def test_picks_different_rows_in_order_even_where_they_repeat():
     X = np.repeat(np.random.default_rng(1).normal(size=(5, 3)), 4, axis=0)
     for n in (1, 5, 12, 20):
-        rows = space_filling_rows(X, n)
+        rows = farthest_point_subset(X, n)
         assert len(set(rows)) == n
         assert (np.diff(rows) > 0).all()
         assert len(np.unique(X[rows], axis=0)) == min(n, 5)
@@ -31,4 +31,4 @@ def test_a_rare_level_is_not_missed():
     X = np.zeros((1000, 3))
     X[:, 0] = np.random.default_rng(2).uniform(-1, 1, 1000)
     X[17, 1:] = [1.0, 0.0]
-    assert 17 in space_filling_rows(X, 20)
+    assert 17 in farthest_point_subset(X, 20)

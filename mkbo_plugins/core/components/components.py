@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 from mkbo_plugins.core.arrays import Array, per_pair
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.evaluation.evaluator import Choice
-from mkbo_plugins.core.evaluation.recent import Recent
+from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
 from mkbo_plugins.core.reweighted.gram import DifferentiableSum, composed, gram
@@ -70,7 +70,7 @@ class ModelComponents(Protocol):
 class FixedComponents(ModelComponents, Protocol):
     """What no optimiser refits: of one table, of several, or a mixture in their place."""
 
-    def likeness(self, X: Array, Y: Array) -> Array:
+    def correlation(self, X: Array, Y: Array) -> Array:
         """Return the prior correlation between points (n, d) and (n', d), (n, n')."""
 
     def composed(
@@ -216,7 +216,7 @@ class PretrainedComponents:
     earlier: tuple[WeightedPoints, ...] = ()
     choice: Choice = field(default="auto", compare=False)
     tolerance: float = field(default=1e-10, compare=False)
-    _recent: Recent = field(default_factory=lambda: Recent(KEPT_VALUES), init=False, compare=False, repr=False)
+    _recent: ValueCache = field(default_factory=lambda: ValueCache(KEPT_VALUES), init=False, compare=False, repr=False)
 
     @cached_property
     def kernel(self) -> ReweightedKernel:
@@ -237,7 +237,7 @@ class PretrainedComponents:
         """Return the covariance of each table with the coordinates (..., n, d) that it is a function of."""
         return ((self, X),)
 
-    def likeness(self, X: Array, Y: Array) -> Array:
+    def correlation(self, X: Array, Y: Array) -> Array:
         """Return the normalised free kernel between points (n, d) and (n', d), (n, n')."""
         return self._correlation.gram(X, Y)
 

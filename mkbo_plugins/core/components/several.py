@@ -61,10 +61,10 @@ class SeveralTables:
             (member, X[..., list(columns)]) for member, columns in zip(self.members, self.columns, strict=True)
         )
 
-    def likeness(self, X: Array, Y: Array) -> Array:
+    def correlation(self, X: Array, Y: Array) -> Array:
         """Return the product of the tables' normalised free kernels, (n, n'): alike is what is so to each of them."""
         pairs = zip(self.views(X), self.views(Y), strict=True)
-        return reduce(mul, (member.likeness(x, y) for (member, x), (_, y) in pairs))
+        return reduce(mul, (member.correlation(x, y) for (member, x), (_, y) in pairs))
 
     def components(
         self, names: Iterable[str], X: Array, Y: Array | None = None, *, elementwise: bool = False

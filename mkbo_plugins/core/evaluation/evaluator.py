@@ -21,8 +21,8 @@ from mkbo_plugins.core.evaluation.mixed_pairs import MixedPairSum
 from mkbo_plugins.core.evaluation.monomials import Monomials
 from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
 from mkbo_plugins.core.evaluation.prepared import Prepared, ScaledSum, SumForm
-from mkbo_plugins.core.evaluation.recent import Recent
 from mkbo_plugins.core.evaluation.truncation import truncate
+from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.errors import KernelError
@@ -86,8 +86,8 @@ class CertifiedEvaluator:
     choice: Choice = "auto"
     tolerance: float = 1e-10
     _sets: dict[tuple[float, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
-    _points: Recent = field(default_factory=lambda: Recent(KEPT_POINTS), init=False, repr=False)
-    _values: Recent = field(default_factory=lambda: Recent(KEPT_RESULTS), init=False, repr=False)
+    _points: ValueCache = field(default_factory=lambda: ValueCache(KEPT_POINTS), init=False, repr=False)
+    _values: ValueCache = field(default_factory=lambda: ValueCache(KEPT_RESULTS), init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.choice not in CHOICES:
@@ -102,8 +102,8 @@ class CertifiedEvaluator:
         return {
             **{name: getattr(self, name) for name in ("base", "tables", "dimension", "choice", "tolerance")},
             "_sets": {},
-            "_points": Recent(KEPT_POINTS),
-            "_values": Recent(KEPT_RESULTS),
+            "_points": ValueCache(KEPT_POINTS),
+            "_values": ValueCache(KEPT_RESULTS),
         }
 
     def prepare(self, X: Array, Y: Array | None = None) -> tuple[Prepared, Prepared]:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from array_api_compat import array_namespace
 
-from mkbo_plugins.core.arrays import Array, constant, joined, runs
+from mkbo_plugins.core.arrays import Array, chunks, constant, joined
 from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.evaluation.monomials import Monomials, nonzero
 from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledSum, SumForm, batched
@@ -192,7 +192,7 @@ class FeatureSum(SumForm):
     def _batches(self, P: Prepared, Q: Prepared, b: int) -> Iterator[tuple[slice, Array, Array]]:
         """Yield slices of batches with the monomials of both points in them, (batches, M, n) and (batches, M, m)."""
         xp = array_namespace(P.points)
-        for batch in runs(b, MAX_ENTRIES * b // (len(self.monomials) * (P.points.shape[0] + Q.points.shape[0]))):
+        for batch in chunks(b, MAX_ENTRIES * b // (len(self.monomials) * (P.points.shape[0] + Q.points.shape[0]))):
             both = []
             for R in (P, Q):
                 n = R.points.shape[0] // b
@@ -210,4 +210,4 @@ class FeatureSum(SumForm):
         return xp.matrix_transpose(of_logarithms) / points
 
     def _blocks(self, count: int, share: float = 0.5) -> list[slice]:
-        return runs(count, int(share * MAX_ENTRIES) // len(self.monomials))
+        return chunks(count, int(share * MAX_ENTRIES) // len(self.monomials))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from mkbo_plugins.core.arrays import runs
+from mkbo_plugins.core.arrays import chunks
 from mkbo_plugins.core.evaluation import doubledouble as dd
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.points import WeightedPoints
@@ -96,7 +96,7 @@ def _sums(base: FreeKernel, table: WeightedPoints, exponents: np.ndarray) -> tup
     damped = table.alpha * np.exp(log_damping)
     of_term = 4 * EPS * (4 + exponents.sum(axis=1) + float(np.abs(log_damping).max()))
     total, squares = np.empty(len(exponents)), np.empty(len(exponents))
-    for rows in runs(len(exponents), CHUNK // len(damped)):
+    for rows in chunks(len(exponents), CHUNK // len(damped)):
         values = monomials(table.points, exponents[rows])
         total[rows] = values @ damped
         squares[rows] = values**2 @ damped**2
@@ -110,7 +110,7 @@ def _extended_sums(base: FreeKernel, table: WeightedPoints, exponents: np.ndarra
     total = np.empty(len(exponents))
     largest = np.empty(len(exponents))
     tables = [_power_table(table.points[:, j], int(exponents[:, j].max(initial=0))) for j in range(exponents.shape[1])]
-    for rows in runs(len(exponents), CHUNK // 4 // len(damped.hi)):
+    for rows in chunks(len(exponents), CHUNK // 4 // len(damped.hi)):
         chunk = exponents[rows]
         terms = dd.DoubleDouble(*(np.broadcast_to(part, (len(chunk), len(part))) for part in damped))
         for j in np.flatnonzero(chunk.any(axis=0)):

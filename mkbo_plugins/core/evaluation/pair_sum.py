@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from mkbo_plugins.core.arrays import Array, constant, joined, runs
+from mkbo_plugins.core.arrays import Array, chunks, constant, joined
 from mkbo_plugins.core.evaluation import doubledouble as dd
 from mkbo_plugins.core.evaluation.features import EPS, extended_log_damping, extended_products
-from mkbo_plugins.core.evaluation.pair_terms import PairTerms, concatenate, merge, that_count
+from mkbo_plugins.core.evaluation.pair_terms import PairTerms, concatenate, merge, significant_terms
 from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledSum, SumForm, batched
 from mkbo_plugins.core.evaluation.threads import in_threads
 from mkbo_plugins.core.kernels import FreeKernel
@@ -223,11 +223,11 @@ class PairSum(SumForm):
     def _meetings(self, arguments: Array, pairs: Array) -> Iterator[tuple[Any, Any]]:
         """Yield indices of points and of the pairs of a block that count for them, of few entries together."""
         if self._widest is None:
-            for rows in runs(arguments.shape[0], BLOCK_ENTRIES // min(self.terms, BLOCK_PAIRS)):
+            for rows in chunks(arguments.shape[0], BLOCK_ENTRIES // min(self.terms, BLOCK_PAIRS)):
                 yield rows, slice(None)
         else:
             least = math.log(self._left_out / self.terms)
-            yield from that_count(arguments, pairs, self._widest, least)
+            yield from significant_terms(arguments, pairs, self._widest, least)
 
     @cached_property
     def _widest(self) -> int | None:
@@ -304,7 +304,7 @@ class PairSum(SumForm):
             yield from self._unmerged()
         else:
             step = BLOCK_PAIRS if self._widest is None else WIDE_BLOCK_PAIRS
-            yield from (self._merged.select(run) for run in runs(self.terms, step))
+            yield from (self._merged.select(run) for run in chunks(self.terms, step))
 
     @cached_property
     def _merged(self) -> PairTerms | None:
@@ -409,4 +409,4 @@ def _exponential(exponent: Array) -> Array:
 def _signed_sum(terms: Array, sign: Array) -> Array:
     """Return the sums of terms (m, p) with signs (p,), in runs so short that adding up rounds less than the terms."""
     xp = array_namespace(terms)
-    return sum(xp.matmul(terms[:, run], sign[run]) for run in runs(sign.shape[0], SUMMED_AT_ONCE))
+    return sum(xp.matmul(terms[:, run], sign[run]) for run in chunks(sign.shape[0], SUMMED_AT_ONCE))

@@ -64,7 +64,7 @@ def merge(terms: PairTerms) -> PairTerms:
     return merged.select(np.argsort(first[kept]))
 
 
-def that_count(arguments: Array, pairs: Array, column: int, least: float) -> Iterator[tuple[Array, Array]]:
+def significant_terms(arguments: Array, pairs: Array, column: int, least: float) -> Iterator[tuple[Array, Array]]:
     """Yield indices of points, and of the pairs whose exponents may exceed a number for any of them.
 
     Parameters

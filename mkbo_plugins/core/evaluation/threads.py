@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from mkbo_plugins.core.arrays import Array, runs
+from mkbo_plugins.core.arrays import Array, chunks
 
 WORTHWHILE = 1 << 22
 """Exponentials or similar operations from which on starting threads pays."""
@@ -39,7 +39,7 @@ def in_threads(function: Callable[[slice], T], count: int, largest: int, work: i
         An array of the kind that is worked on.
     """
     threads = _blas_threads() if isinstance(like, np.ndarray) and work >= WORTHWHILE else 1
-    parts = runs(count, min(largest, math.ceil(count / threads)))
+    parts = chunks(count, min(largest, math.ceil(count / threads)))
     # The limit on BLAS is global, so that only one caller at a time may set and restore it.
     if threads == 1 or len(parts) == 1 or not _alone.acquire(blocking=False):
         return [function(part) for part in parts]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mkbo_plugins.core.arrays import runs
+from mkbo_plugins.core.arrays import chunks
 from mkbo_plugins.core.evaluation.features import CHUNK, Weights, monomial_weights, monomials
 from mkbo_plugins.core.evaluation.monomials import Monomials, subset
 from mkbo_plugins.core.kernels import FreeKernel
@@ -154,7 +154,7 @@ def _largest_shares(
     weights = np.stack([np.where(kept, squared, 0.0) for kept, _ in trims])
     points = _sample(enumerated.exponents.shape[1])
     largest = np.zeros(len(trims))
-    for rows in runs(len(points), 8):
+    for rows in chunks(len(points), 8):
         squares = enumerated.evaluate(points[rows]) ** 2
         lost, diagonal = left_out @ squares, weights @ squares
         shares = np.divide(lost, diagonal, out=np.zeros_like(lost), where=diagonal > 0)
@@ -190,7 +190,7 @@ class _BranchBound:
         largest_tail = np.max(log_tails, axis=0)
         factors = self.coefficients[:, None] * np.exp(log_tails - largest_tail) * self.points**2
         bounds = np.empty(exponents.shape)
-        for rows in runs(len(exponents), CHUNK // len(self.points)):
+        for rows in chunks(len(exponents), CHUNK // len(self.points)):
             bounds[rows] = monomials(self.points, exponents[rows]) ** 2 @ factors
             for points in self.others:
                 largest = np.max(monomials(points, exponents[rows]) ** 2, axis=1)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mkbo_plugins.core.arrays import runs
+from mkbo_plugins.core.arrays import chunks
 from mkbo_plugins.core.gp.exact_gp import ExactGP
 from mkbo_plugins.core.gp.form_model import FormModel, Pairs, Points
 from mkbo_plugins.core.gp.map_fit import Differentiable, map_fit
@@ -73,7 +73,7 @@ class FormPosterior:
         """Yield blocks of points with the posterior to use there."""
         m = len(points.frame)
         posterior = self if m <= MANY else replace(self, model=replace(self.model, fixed=self.model.fixed.coarse))
-        for rows in runs(m, BLOCK):
+        for rows in chunks(m, BLOCK):
             yield posterior, Points(points.frame[rows], points.stock[rows])
 
     def _moments(self, points: Points) -> tuple[np.ndarray, np.ndarray]:

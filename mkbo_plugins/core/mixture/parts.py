@@ -35,7 +35,7 @@ class MixtureParts:
         """Itself, being as fast as can be."""
         return self
 
-    def likeness(self, X: Array, Y: Array) -> Array:
+    def correlation(self, X: Array, Y: Array) -> Array:
         """Return the mixture's correlations between points (n, d) and (n', d), (n, n')."""
         return self.mixture.gram(X, Y) / sum(self.mixture.variances)
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from array_api_compat import array_namespace
 
-from mkbo_plugins.core.arrays import Array, constant, equal_points, joined, per_pair, runs
+from mkbo_plugins.core.arrays import Array, chunks, constant, equal_points, joined, per_pair
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, SumForm, batched
 from mkbo_plugins.core.reweighted.formulas import Formula, Side
@@ -88,7 +88,7 @@ class Gram:
             slope = (slope + xp.matrix_transpose(slope)) / 2
         axis = int(self.size[0] == 1)
         step = self.blocks[0].value.shape[axis]
-        slopes = (slope[(slice(None),) * axis + (part,)] for part in runs(self.size[axis], step))
+        slopes = (slope[(slice(None),) * axis + (part,)] for part in chunks(self.size[axis], step))
         both = second and not self.symmetric
         pulled = [block.vjp(part, second=both) for block, part in zip(self.blocks, slopes, strict=True)]
         firsts, seconds = (list(gradients) for gradients in zip(*pulled, strict=True))
@@ -145,7 +145,7 @@ def gram(
     if n == m == 1 and formula.of_equal_points is not None and (right is None or bool(xp.all(left == right))):
         return Gram(xp.full(shape, formula.of_equal_points, dtype=X.dtype, device=left.device), *made)
     axis = int(b == 1)
-    parts = runs(n, MAX_ENTRIES // 4 // m) if axis else runs(b, MAX_ENTRIES // 4 // (n * m * X.shape[-1]))
+    parts = chunks(n, MAX_ENTRIES // 4 // m) if axis else chunks(b, MAX_ENTRIES // 4 // (n * m * X.shape[-1]))
     others = left if right is None and axis and n * m > MAX_ENTRIES // 4 else right
     blocks = [
         _Block(formula, evaluator, left[part, :], others)

@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def space_filling_rows(X: np.ndarray, n: int) -> np.ndarray:
+def farthest_point_subset(X: np.ndarray, n: int) -> np.ndarray:
     """Pick rows one by one, each as far as can be from those before it, from the row nearest the mean on.
 
     Every row is then within twice the least possible distance of a picked one (Gonzalez, Theoretical Computer Science

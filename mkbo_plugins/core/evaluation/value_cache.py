@@ -8,7 +8,7 @@ from array_api_compat import array_namespace, device
 from mkbo_plugins.core.arrays import Array
 
 
-class Recent:
+class ValueCache:
     """A few most recent results with the arrays they are for, compared by value; copies and pickles start empty.
 
     Parameters
@@ -36,11 +36,11 @@ class Recent:
         # Assigned at once, so that threads see a whole list.
         self._entries = [entry, *[other for other in self._entries if other is not entry]][: self._capacity]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Recent":
-        return Recent(self._capacity)
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ValueCache":
+        return ValueCache(self._capacity)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Recent, (self._capacity,)
+        return ValueCache, (self._capacity,)
 
 
 def _equal(kept: tuple[Array, ...], arrays: tuple[Array, ...]) -> bool:

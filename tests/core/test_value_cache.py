@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from mkbo_plugins.core.evaluation.recent import Recent
+from mkbo_plugins.core.evaluation.value_cache import ValueCache
 
 
 class Counted:
@@ -27,14 +27,14 @@ def array(request):
 
 
 def test_equal_values_are_computed_once(array):
-    recent, compute = Recent(2), Counted()
+    recent, compute = ValueCache(2), Counted()
     assert recent.get("a", (array([1.0, 2.0]),), compute) == 3.0
     assert recent.get("a", (array([1.0, 2.0]),), compute) == 3.0
     assert compute.calls == 1
 
 
 def test_other_keys_values_shapes_and_dtypes_are_computed(array):
-    recent, compute = Recent(8), Counted()
+    recent, compute = ValueCache(8), Counted()
     recent.get("a", (array([1.0, 2.0]),), compute)
     recent.get("b", (array([1.0, 2.0]),), compute)
     recent.get("a", (array([1.0, 3.0]),), compute)
@@ -47,7 +47,7 @@ def test_other_keys_values_shapes_and_dtypes_are_computed(array):
 
 
 def test_arrays_changed_in_place_are_seen(array):
-    recent, compute = Recent(2), Counted()
+    recent, compute = ValueCache(2), Counted()
     X = array([1.0, 2.0])
     recent.get("a", (X,), compute)
     X[0] = 5.0
@@ -57,7 +57,7 @@ def test_arrays_changed_in_place_are_seen(array):
 
 
 def test_the_least_recent_result_goes_first(array):
-    recent, compute = Recent(2), Counted()
+    recent, compute = ValueCache(2), Counted()
     for value in (1.0, 2.0, 1.0, 3.0, 1.0):
         recent.get("a", (array([value]),), compute)
     assert compute.calls == 3
@@ -67,7 +67,7 @@ def test_the_least_recent_result_goes_first(array):
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda recent: pickle.loads(pickle.dumps(recent))])
 def test_copies_start_empty_and_keep_as_many(duplicate):
-    recent, compute = Recent(1), Counted()
+    recent, compute = ValueCache(1), Counted()
     recent.get("a", (np.ones(2),), compute)
     fresh = duplicate(recent)
     for value in (1.0, 1.0, 2.0, 1.0):
