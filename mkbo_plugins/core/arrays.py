@@ -51,8 +51,8 @@ def per_pair(values_x: Array, values_y: Array, *, elementwise: bool) -> tuple[Ar
 
 def chunks(count: int, step: int) -> list[slice]:
     """Return slices of `step` (at least one) that cover `count` items; one empty slice where there are none."""
-    step = max(1, step)
-    return [slice(start, min(start + step, count)) for start in range(0, max(1, count), step)]
+    step, end = max(1, step), max(1, count)
+    return list(map(slice, range(0, end, step), [*range(step, end, step), count]))
 
 
 def equal_points(X: Array, Y: Array, *, elementwise: bool) -> Array:

@@ -107,9 +107,10 @@ class _Names:
 
     def linked(self, parts: Mapping[str, Array], scales: Mapping[str, Array]) -> Array:
         """Return the sum over tables of a scale times the profile of the difference of the decision function."""
-        value = 0.0
-        each = (_each(name, self.tables) for name in ("link_scale", "decision_distance", "link_width"))
-        for c, d, t in zip(*each, strict=True):
+        widths, value = _each("link_width", self.tables), 0.0
+        for c, d, t in zip(
+            _each("link_scale", self.tables), _each("decision_distance", self.tables), widths, strict=True
+        ):
             value = value + scales[c] * squared_exponential_profile(parts[d], scales[t])
         return value
 

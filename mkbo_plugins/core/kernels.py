@@ -17,7 +17,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from numbers import Integral, Real
 from typing import Any
 
@@ -346,7 +346,7 @@ class _ExponentialSeries(FreeKernel, ABC):
         super().__post_init__()
         object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
 
-    @property
+    @cached_property
     def exponent_rate(self) -> float:
         return 1 / self.sigma
 

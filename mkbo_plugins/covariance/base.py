@@ -78,7 +78,7 @@ class Covariance(ABC):
     @property
     def tables(self) -> int:
         """Number of tables that have parts and scales of their own."""
-        return len(self.targets)
+        return self.fixed.tables
 
     @property
     @abstractmethod

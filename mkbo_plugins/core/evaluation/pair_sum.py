@@ -408,5 +408,7 @@ def _exponential(exponent: Array) -> Array:
 
 def _signed_sum(terms: Array, sign: Array) -> Array:
     """Return the sums of terms (m, p) with signs (p,), in runs so short that adding up rounds less than the terms."""
-    xp = array_namespace(terms)
-    return sum(xp.matmul(terms[:, run], sign[run]) for run in chunks(sign.shape[0], SUMMED_AT_ONCE))
+    xp, total = array_namespace(terms), 0.0
+    for run in chunks(sign.shape[0], SUMMED_AT_ONCE):
+        total = total + xp.matmul(terms[:, run], sign[run])
+    return total
