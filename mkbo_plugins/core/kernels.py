@@ -17,7 +17,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from numbers import Integral, Real
 from typing import Any
 
@@ -339,16 +339,14 @@ class _ExponentialSeries(FreeKernel, ABC):
     """Shared series h(c) = exp(c / sigma) of the exponential and squared exponential kernels."""
 
     sigma: float = 1.0
+    exponent_rate: float = field(default=1.0, init=False, repr=False, compare=False)
 
     degree_limit = math.inf
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
-
-    @cached_property
-    def exponent_rate(self) -> float:
-        return 1 / self.sigma
+        object.__setattr__(self, "exponent_rate", 1 / self.sigma)
 
     def series(self, c: Array) -> Array:
         return array_namespace(c).exp(c / self.sigma)
