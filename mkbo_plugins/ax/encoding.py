@@ -191,16 +191,13 @@ def _derived(parameter: Parameter, other: DerivedParameter, target: SearchSpace)
     if other.source_parameter_name is not None:
         return _encoding(parameter, target.parameters[other.source_parameter_name], target)
     check_kind(parameter, Numeric(other.name, 0, 1), WHERE)
-    terms, intercept = [], other.intercept
+    terms = []
     for name, weight in other.parameter_names_to_weights.items():
         part = target.parameters[name]
-        if isinstance(part, FixedParameter):
-            intercept += weight * float(part.value)  # type: ignore[arg-type]
-        elif isinstance(part, RangeParameter):
-            terms.append([name, _scale(part), weight])
-        else:
+        if not isinstance(part, RangeParameter):
             raise SpaceError(f"parameter {other.name!r} is derived from {name!r}, which is no range; fix it instead")
-    return _affine(terms, intercept)
+        terms.append([name, _scale(part), weight])
+    return _affine(terms, other.intercept)
 
 
 def _affine(terms: list[list[Any]], intercept: float = 0.0) -> Encoding:

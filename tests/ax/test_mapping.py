@@ -1,5 +1,8 @@
 """The covariance that Ax's model computes is NumPy's, whatever the experiment calls, bounds or encodes."""
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -16,7 +19,10 @@ from ax.core.search_space import SearchSpace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mkbo_plugins import ParameterSpace
 from mkbo_plugins.ax import pretrained_surrogate_spec, use_pretrained
+from mkbo_plugins.ax.encoding import encodings, target_names
+from mkbo_plugins.ax.inputs import PretrainedInputs
 from mkbo_plugins.errors import SpaceError, TableWarning
 from tests.ax.experiments import small_covariance
 from tests.core.helpers import component_of
@@ -244,6 +250,54 @@ def test_names_are_paired_either_way_round(small_cov):
     swapped = base_parameters(layers=RangeParameter("layers", FLOAT, 1, 6))
     with pytest.raises(SpaceError, match="could be meant either way"):
         pretrained_surrogate_spec(small_cov, swapped, rename={"power": "layers"})
+
+
+def test_encodings_are_read_as_they_are_stored():
+    """The mappings are what Ax stores with an experiment; those of earlier experiments must stay readable."""
+    space = ParameterSpace.from_dict(
+        {
+            "sum": (0.0, 100.0),
+            "share": (0.0, 1.0),
+            "size": {"levels": [1, 10, 100], "ordered": False},
+            "gas": GASES,
+            "tip": ["new", "used", "worn"],
+            "layers": (1, 6, "int"),
+        }
+    )
+    experiment = SearchSpace(
+        [
+            RangeParameter("part", FLOAT, 1, 10, log_scale=True),
+            RangeParameter("rest", FLOAT, 0, 9),
+            DerivedParameter("sum", FLOAT, "2.5 * part + 3 * rest + 10"),
+            RangeParameter("share", FLOAT, 0.1, 0.9, logit_scale=True),
+            ChoiceParameter("size", INT, [1, 10, 100], is_ordered=True, log_scale=True),
+            ChoiceParameter("gas", TEXT, ["Air", "Argon"], is_ordered=True, sort_values=False),
+            ChoiceParameter("tip", TEXT, ["worn", "new", "used"], is_ordered=False, sort_values=False),
+        ]
+    )
+    tips = [f"tip_OH_PARAM_{i}" for i in range(3)]
+    stored = {
+        "sum": {"terms": [["part", "log10", 2.5], ["rest", "linear", 3.0]], "intercept": 10.0},
+        "share": {"terms": [["share", "logit", 1.0]], "intercept": 0.0},
+        "size": {"columns": ["size"], "levels": [1, 10, 100], "knots": [0.0, 1.0, 2.0]},
+        "gas": {"columns": ["gas"], "levels": ["Air", "Argon"], "knots": [0.0, 1.0]},
+        "tip": {"columns": tips, "levels": ["worn", "new", "used"], "knots": []},
+        "layers": {"value": 3},
+    }
+    fixed = {"layers": 3}
+    made = encodings(space, experiment, target_names(space, experiment, {}, fixed), fixed)
+    made["sum"]["terms"].sort()
+    assert made == stored
+    columns = ["gas", *tips, "size", "share", "part", "rest"]
+    cov = SimpleNamespace(space=space, frame="unit", fingerprint="")
+    inputs = PretrainedInputs(cov, stored, columns, torch.zeros(2, 8), [])
+    X = [[0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.5, 4.0], [0.75, 0.1, 0.5, 0.2, 0.25, math.log(3), 1.0, 4.0]]
+    X = torch.tensor(X, dtype=torch.double)
+    expected = [
+        [0.22 + 0.025 * math.sqrt(10), 0.5, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0.4],
+        [0.47, 0.75, 0.75, 0.25, 0, 0.75, 0, 0.25, 0.5, 0.2, 0.1, 0.4],
+    ]
+    assert torch.allclose(inputs.transform(X), torch.tensor(expected).double(), atol=1e-12)
 
 
 def test_a_range_from_zero_of_a_parameter_on_a_log_scale_is_refused(small_cov):

@@ -1,5 +1,7 @@
 """The named frame: the same covariance whatever the target's order, bounds, logs, levels and constants."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -251,6 +253,26 @@ def test_a_log_parameter_of_the_table_stays_above_zero_where_the_target_has_no_l
     raw[0, 1] = 0.0
     with pytest.raises(SpaceError, match=r"rate.*above 0"):
         frame(raw)
+
+
+def test_a_log_parameter_of_the_target_stays_above_zero_where_no_logarithm_is_put_out(cov):
+    frame = NamedFrame(cov, space=with_entry(cov, power=(100.0, 5500.0, "log")), stock_columns="none")
+    raw = torch.tensor(cov.space.sobol(2))
+    frame(raw)
+    raw[0, 0] = 0.0
+    with pytest.raises(SpaceError, match=r"power.*above 0"):
+        frame(raw)
+
+
+def test_ordered_levels_are_those_of_the_table():
+    def grades(*levels):
+        return ParameterSpace.from_dict({"grade": {"levels": levels, "ordered": True}})
+
+    table = SimpleNamespace(space=grades("low", "mid", "high"), frame="centred")
+    raw = torch.tensor([[0.0], [1.0], [2.0]]).double()
+    assert NamedFrame(table, space=grades("low", "mid", "high"))(raw).tolist() == [[-1, 0], [0, 0.5], [1, 1]]
+    with pytest.raises(SpaceError, match=r"grade.*has the ordered levels \['low', 'mid', 'high'\] in the table"):
+        NamedFrame(table, space=grades("low", "high"))
 
 
 def test_missing_numbers_are_refused_by_the_model(cov):

@@ -57,6 +57,17 @@ def test_host_inputs_are_unit_scaled_with_one_column_per_level(cov):
     assert np.allclose(only_extra.points(x, "normalised").stock, [[0, 1]])
 
 
+def test_inputs_fed_raw_are_those_fed_normalised(cov):
+    columns, space = mapped(cov, mixed_dimensions()), Space(mixed_dimensions())
+    rows = space.rvs(5, random_state=0)
+    for dimension in space.dimensions:
+        dimension.set_transformer("onehot" if isinstance(dimension, Categorical) else "identity")
+    raw = columns.points(space.transform(rows), "raw")
+    expected = columns.points(normalised(mixed_dimensions()).transform(rows), "normalised")
+    assert np.allclose(raw.frame, expected.frame, rtol=0, atol=1e-12)
+    assert np.allclose(raw.stock, expected.stock, rtol=0, atol=1e-12)
+
+
 def test_fractional_integers_are_linear_and_soft_levels_are_rounded(cov):
     columns = mapped(cov, mixed_dimensions())
     x = normalised(mixed_dimensions()).transform([["Argon", 3, 200.0, "used", 1e-1]])[0]
