@@ -16,7 +16,7 @@ from mkbo_plugins.botorch.differentiable import components
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
-from mkbo_plugins.core.forms import DEFAULT_FORM, Form
+from mkbo_plugins.core.forms import DEFAULT_FORM, Form, get_form
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import ArtefactError, KernelError
 
@@ -65,6 +65,7 @@ class PretrainedKernel(Kernel):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        cov.form(form)  # raises where the covariance has none of this name
         self.form_name = form
         self.cov = cov
         self.frame_dims = len(cov.space.coordinate_names)
@@ -86,7 +87,7 @@ class PretrainedKernel(Kernel):
     @property
     def form(self) -> Form:
         """The form, looked up by name so that copies and pickles need no functions."""
-        return self.cov.form(self.form_name)
+        return get_form(self.form_name, self.cov.fixed.tables)
 
     def _register_scale(self, name: str) -> None:
         scale = self.form.hyperparameters[name]

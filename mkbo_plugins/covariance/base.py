@@ -14,14 +14,15 @@ import numpy as np
 from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import Form, get_form
-from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
 from mkbo_plugins.core.gp.design import upper_confidence_design
-from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.covariance.container import NewerVersionError, digest, pack, read, unpack, write
 from mkbo_plugins.covariance.content import Reader
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, TableError
 from mkbo_plugins.space.parameters import Frame, is_finite_number, is_number
 from mkbo_plugins.space.space import ParameterSpace, as_array
+
+if TYPE_CHECKING:
+    from mkbo_plugins.core.gp.bayes_factor import Verdict
 
 GRAM_FORMS = ("base", "reweighted", "normalised", "two_layer", "moment")
 Direction: TypeAlias = Literal["same", "opposite", "unknown"]
@@ -159,7 +160,7 @@ class Covariance(ABC):
         Z = np.asarray(self.space.to_coordinates(raw, self.frame))
         return self.space.from_raw(raw[upper_confidence_design(self.merit(Z, direction), self.fixed.correlation, Z, n)])
 
-    def verdict(self, X: Any, y: Any) -> Verdict:
+    def verdict(self, X: Any, y: Any) -> "Verdict":
         """Return whether what the tables say helps a target, by the evidence of models with and without it.
 
         Parameters
@@ -179,6 +180,9 @@ class Covariance(ABC):
         It compares how likely the values are, not how many trials the table saves; see
         `mkbo_plugins.core.gp.bayes_factor.judge` for how the two agreed, and for a case where they differ.
         """
+        from mkbo_plugins.core.gp.bayes_factor import judge
+        from mkbo_plugins.core.gp.form_model import Points
+
         raw = self.space.to_raw(X)
         values = as_array(y, "y")
         if values.shape != (len(raw),) or not np.isfinite(values).all():

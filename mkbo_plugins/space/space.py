@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from scipy.stats import qmc
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.errors import SpaceError
@@ -218,6 +217,8 @@ class ParameterSpace:
         for name, value in {"n": n, "seed": 0 if seed is None else seed}.items():
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
                 raise SpaceError(f"{name} must be a whole number of at least 0, got {value!r}")
+        from scipy.stats import qmc
+
         engine = qmc.Sobol(len(self.parameters), seed=seed)
         unit = engine.random_base2(max(0, math.ceil(math.log2(max(n, 1)))))[:n]
         return self.from_unit(unit)
