@@ -135,3 +135,42 @@ def test_no_files_import_one_another_in_a_circle():
     files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
     imports = {name: imported_modules(path) & set(files) for name, path in files.items()}
     assert len(list(TopologicalSorter(imports).static_order())) == len(files)
+
+
+FLOORS = (
+    {"errors", "files"},
+    {"messages", "core"},
+    {"space"},
+    {"tables", "covariance"},
+    {"pretraining", "report", "suggestion"},
+    {"plots", "botorch", "skopt", "trials", "inspection", "validation"},
+    {"ax"},
+    {"experiments"},
+    {"cli"},
+)
+"""Rooms of the package from the ground up."""
+
+
+def test_rooms_import_only_rooms_below_them():
+    floor = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+    for path in PACKAGE.rglob("*.py"):
+        room = path.relative_to(PACKAGE).with_suffix("").parts[0]
+        if room == "__init__":
+            continue
+        others = {name.split(".")[1] for name in imported_modules(path) if below(name, "mkbo_plugins") and "." in name}
+        wrong = [other for other in others - {room} if other in floor and floor[other] >= floor[room]]
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+def test_import_of_the_package_imports_neither_numpy_nor_scikit_learn():
+    assert python("import sys, mkbo_plugins; print(*{'numpy', 'sklearn', 'pandas'} & set(sys.modules))") == ""
+
+
+def test_loading_a_covariance_imports_no_trainers(cov, tmp_path):
+    path = cov.save(tmp_path / "knowledge.mkbo.json")
+    script = (
+        f"import sys, mkbo_plugins; mkbo_plugins.PretrainedCovariance.load({str(path)!r})\n"
+        "print(*[name for name in sys.modules if name == 'sklearn' or name.startswith(('mkbo_plugins.pretraining', "
+        "'mkbo_plugins.tables', 'mkbo_plugins.core.training', 'mkbo_plugins.core.theory'))])"
+    )
+    assert python(script) == ""
