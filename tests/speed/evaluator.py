@@ -15,8 +15,8 @@ import torch
 from mkbo_plugins import PretrainedCovariance
 from mkbo_plugins.core import SquaredExponential, reweight
 from mkbo_plugins.core.evaluation.feature_sum import FeatureSum
-from mkbo_plugins.core.reweighted.gram import evaluate
-from mkbo_plugins.core.reweighted.normalisation import Normalised
+from mkbo_plugins.core.reweighted.formulas import Normalised
+from mkbo_plugins.core.reweighted.gram import gram
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 from mkbo_plugins.core.training.svr import fit_svr
 
@@ -75,8 +75,9 @@ def row(name, kernel):
     start = time.perf_counter()
     kernel.evaluator.features()
     build = time.perf_counter() - start
-    form, P, Q = kernel.evaluator.prepare(X, Y)
-    ours = [seconds(lambda a=a: evaluate(Normalised(), kernel.evaluator, *a)) for a in ((X, Y), tensors)]
+    P, Q = kernel.evaluator.prepare(X, Y)
+    form = P.form
+    ours = [seconds(lambda a=a: gram(Normalised(), kernel.evaluator, *a)) for a in ((X, Y), tensors)]
     plain = seconds(lambda: baseline(kernel, tensors[0][:TIMED_ROWS], tensors[1])) * POINTS / TIMED_ROWS
     size, bare = "", ""
     if isinstance(form, FeatureSum):
@@ -109,11 +110,11 @@ def measure_growth(name, changed, kernel, n):
     rng = np.random.default_rng(1)
     kernel.evaluator.features()
     draws = iter(rng.uniform(-1, 1, (8, n, kernel.dimension)))
-    form, *_ = kernel.evaluator.prepare(next(draws), next(draws))
-    took = seconds(lambda: evaluate(Normalised(), kernel.evaluator, next(draws), next(draws)))
+    form = kernel.evaluator.prepare(next(draws), next(draws))[0].form
+    took = seconds(lambda: gram(Normalised(), kernel.evaluator, next(draws), next(draws)))
     X, Y = rng.uniform(-1, 1, (2, n, kernel.dimension))
     tracemalloc.start()
-    evaluate(Normalised(), kernel.evaluator, X, Y)
+    gram(Normalised(), kernel.evaluator, X, Y)
     extra = tracemalloc.get_traced_memory()[1] / 2**20 - n * n / 2**17
     tracemalloc.stop()
     size = len(form.monomials) if isinstance(form, FeatureSum) else ""
