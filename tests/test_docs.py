@@ -1,6 +1,7 @@
 """What the pages of documentation say is run, and names what exists."""
 
 import importlib.util
+import pkgutil
 import re
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from mkbo_plugins import ParameterSpace, pretrain
 from tests.documents import ROOT, blocks, commands, write_handbook, write_older_device
 
-DOCS = ROOT / "mkbo_plugins" / "docs"
+PACKAGE = ROOT / "mkbo_plugins"
+DOCS = PACKAGE / "docs"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 PAGES = sorted(path for path in DOCS.glob("*.md") if path.name != "api.md")
 
 
@@ -61,7 +64,7 @@ def test_the_two_descriptions_of_a_space_are_the_same(folder):
     assert read_space_file(folder / "space.toml") == names["space"]
 
 
-@pytest.mark.parametrize("path", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*PAGES, ROOT / "CHANGELOG.md", CONTRIBUTING], ids=lambda path: path.stem)
 def test_links_and_names_exist(path):
     text = path.read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)(.*?)\)", text):
@@ -73,6 +76,30 @@ def test_links_and_names_exist(path):
         except ModuleNotFoundError:
             found = False
         assert found or hasattr(importlib.import_module(module), attribute), name
+
+
+def test_contributing_names_what_exists():
+    """Paths, tests after two colons, and dotted names, each from the top or from the package."""
+    pytest.importorskip("ax")
+    pytest.importorskip("skopt")
+    names = re.findall(r"`([\w./]+?)(?:::(\w+))?`", CONTRIBUTING.read_text(encoding="utf-8"))
+    paths = [(name, test) for name, test in names if "/" in name or name.endswith((".py", ".toml"))]
+    for path, test in paths:
+        places = [place / path for place in (ROOT, PACKAGE) if (place / path).exists()]
+        assert places, path
+        assert not test or f"def {test}(" in places[0].read_text(encoding="utf-8"), test
+    tops = {path.stem for path in PACKAGE.iterdir()}
+    dotted = [name for name, test in names if (name, test) not in paths and "." in name]
+    for name in dotted:
+        pkgutil.resolve_name(f"mkbo_plugins.{name}" if name.split(".")[0] in tops else name)
+    assert len(paths) > 20
+    assert len(dotted) > 20
+
+
+def test_contributing_has_a_line_for_every_room():
+    (rooms,) = blocks(CONTRIBUTING, "text")
+    for room in (path.parent.name for path in PACKAGE.rglob("__init__.py")):
+        assert room in {"mkbo_plugins", "benchmark"} or re.search(rf"\b{room}\b", rooms), room
 
 
 def test_the_api_reference_is_up_to_date():
