@@ -1,4 +1,4 @@
-"""What commands have in common: sentences instead of tracebacks, and checks before work begins."""
+"""What commands have in common: checks before work begins, and output for scripts."""
 
 import json
 import os

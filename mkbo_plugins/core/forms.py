@@ -1,7 +1,7 @@
-"""The covariance models an optimiser can use, by name, with their hyperparameters and priors.
+"""The covariance models an optimiser can use, by name: what each is made of, and how it is combined.
 
-Each combines the fixed parts of a pre-trained covariance with the host's own stock covariance on ordinary inputs. The
-same form means the same model in every host.
+Each combines components of a pre-trained covariance with the host's own stock covariance on ordinary inputs, by scales
+that the host learns. The same form means the same model in every host.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,14 +18,14 @@ from mkbo_plugins.errors import KernelError
 
 
 class Key(NamedTuple):
-    """What a name that hosts give a part or scale stands for.
+    """What the name of a part or scale stands for.
 
     Parameters
     ----------
     name
-        Its plain name.
+        Its plain name, which is the same for every table.
     table
-        The table whose it is, counting from 0; None with a single table, and for what tables share.
+        The table it belongs to, counting from 0; None where there is a single table, or where tables share it.
     """
 
     name: str
@@ -39,9 +39,9 @@ class Form:
     Parameters
     ----------
     parts
-        The fixed parts it uses, by the names that `combine` and hosts know them by.
+        The components it uses, by the names under which `combine` and hosts have them.
     scales
-        The learned scales it has, likewise.
+        The learned scales it has, by such names.
     uses_stock
         Whether the host's stock covariance is a part of it.
     combine
@@ -59,27 +59,27 @@ class Form:
         return {name: HYPERPARAMETERS[key.name] for name, key in self.scales.items()}
 
     def covariance(self, parts: Mapping[str, Array], stock: Array | None, scales: Mapping[str, Array]) -> Array:
-        """Return what `combine` does, times the stock covariance where there is one that the form does not use.
+        """Return what `combine` gives, times a stock covariance that the form itself does not use.
 
-        So parameters that the table lacks count in every form.
+        Parameters that the table lacks, which only the stock covariance sees, thus count in every form.
         """
         value = self.combine(parts, stock, scales)
         return value if stock is None or self.uses_stock else value * stock
 
 
 def of_table(name: str, index: int, tables: int) -> str:
-    """Return what a part or scale of one of several tables is called; with a single table, its plain name."""
+    """Return the name of a part or scale of one of several tables; with a single table, its plain name."""
     return name if tables == 1 else f"{name}_{index + 1}"
 
 
 @lru_cache
 def _each(name: str, tables: int) -> Mapping[str, Key]:
-    """Return what a part or scale is called for each of some tables, and what these names stand for."""
+    """Return the names of a part or scale, one for each table, with what they stand for."""
     return {of_table(name, index, tables): Key(name, index if tables > 1 else None) for index in range(tables)}
 
 
 class _Names:
-    """Names of parts and scales of a number of tables, and the terms that forms are made of."""
+    """Names of parts and scales for a number of tables, and the terms that forms are sums and products of."""
 
     def __init__(self, tables: int) -> None:
         self.tables = tables

@@ -1,4 +1,4 @@
-"""What optimisers use of a pre-trained covariance, whether of one table or of several."""
+"""What every covariance has: what optimisers ask of it, designs and verdicts, and its saved form."""
 
 import math
 import os

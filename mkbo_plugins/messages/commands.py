@@ -1,4 +1,4 @@
-"""What commands have in common: sentences instead of tracebacks."""
+"""Errors, warnings and interruptions of commands, as sentences instead of tracebacks."""
 
 import re
 import sys

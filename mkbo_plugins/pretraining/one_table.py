@@ -66,7 +66,7 @@ class Rows:
 
     @classmethod
     def of(cls, data: TrainingTable, space: ParameterSpace, settings: Settings) -> "Rows":
-        """Return the rows of a table, of too many those that fill the space."""
+        """Return the rows of a table; of too many, those that fill the space are the ones used."""
         X = np.asarray(space.to_coordinates(data.X, settings.frame))
         used = np.arange(len(X)) if len(X) <= settings.max_rows else farthest_point_subset(X, settings.max_rows)
         return cls(space, data, X, used)

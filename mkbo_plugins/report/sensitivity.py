@@ -51,7 +51,7 @@ def prior_shares(cov: Covariance) -> tuple[dict[frozenset[str], float], float]:
 
 
 def prediction_sensitivity(cov: Covariance) -> dict[str, Sensitivity]:
-    """Return by parameter what the variance of the table's prediction over its space divides into.
+    """Return each parameter's shares of the variance of the table's prediction over its space.
 
     Parameters are spread evenly between their bounds, in the logarithm on a log scale, independently of one another.
     These are shares of one function, the prediction g, where those of `prior_shares` are of the prior

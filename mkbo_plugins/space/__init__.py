@@ -1,1 +1,1 @@
-"""Parameters and spaces: from raw units to coordinates and back."""
+"""Parameters, and the way from raw units or the columns of a host to frame coordinates, and back."""

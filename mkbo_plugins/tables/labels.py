@@ -72,5 +72,5 @@ def balanced_weights(y: np.ndarray, sample_weight: np.ndarray | None) -> np.ndar
 
 
 def error_rate(y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None) -> float:
-    """Return the weighted share of labels, -1 and 1, that predictions have the other sign of, or none."""
+    """Return the weighted share of labels, -1 and 1, whose predictions are zero or of the other sign."""
     return float(np.average(y * predicted <= 0, weights=weight))

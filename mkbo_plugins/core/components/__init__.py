@@ -1,1 +1,1 @@
-"""The fixed components of a pre-trained covariance, of one table or of several."""
+"""What no optimiser refits of a pre-trained covariance: components by name, each a value with its gradients."""

@@ -1,4 +1,4 @@
-"""The fixed parts of a pre-trained covariance in frame coordinates: everything that no optimiser refits."""
+"""The components of a pre-trained covariance in frame coordinates: what no optimiser refits, with gradients."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ COARSE = 1e-6
 
 
 class Component(Protocol):
-    """A function of two sets of points, evaluated."""
+    """A function of two sets of points, evaluated at them: its value, and the way of gradients back to them."""
 
     @property
     def value(self) -> Array:
@@ -45,13 +45,13 @@ class Component(Protocol):
         Returns
         -------
         tuple of arrays
-            Gradients with respect to the first and the second argument, of their shapes, whose sum is that with respect
-            to points that are both; None may take the place of the second where it is not wanted.
+            Gradients with respect to the first and the second argument, of their shapes. With respect to points that
+            are both arguments, the gradient is their sum. None may stand for the second where it is not wanted.
         """
 
 
 class ModelComponents(Protocol):
-    """What a covariance model asks of what no optimiser refits."""
+    """What a covariance model needs of a pre-trained covariance."""
 
     @property
     def tables(self) -> int:
@@ -68,7 +68,7 @@ class ModelComponents(Protocol):
 
 
 class FixedComponents(ModelComponents, Protocol):
-    """What no optimiser refits: of one table, of several, or a mixture in their place."""
+    """What hosts need of a pre-trained covariance, be it of one table, of several, or a kernel mixture."""
 
     def correlation(self, X: Array, Y: Array) -> Array:
         """Return the prior correlation between points (n, d) and (n', d), (n, n')."""

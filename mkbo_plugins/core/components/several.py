@@ -1,4 +1,4 @@
-"""The fixed parts of covariances pre-trained on several tables, over the coordinates of all of them."""
+"""The components of several tables together, over the coordinates of all of them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from mkbo_plugins.core.reweighted.gram import DifferentiableSum
 
 @dataclass(frozen=True)
 class SeveralTables:
-    """Covariances of several tables, each of which sees some of the coordinates.
+    """The components of several tables, each of which sees some of the coordinates.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class SeveralTables:
 
     @classmethod
     def of(cls, views: Sequence[tuple[PretrainedComponents, Array]]) -> "tuple[SeveralTables, Array]":
-        """Join covariances that each see points in coordinates (n, d_i) of their own.
+        """Put covariances side by side that see the same points, each in coordinates (n, d_i) of its own.
 
         Returns
         -------
@@ -62,14 +62,14 @@ class SeveralTables:
         )
 
     def correlation(self, X: Array, Y: Array) -> Array:
-        """Return the product of the tables' normalised free kernels, (n, n'): alike is what is so to each of them."""
+        """Return the product of the tables' normalised free kernels, (n, n'): points are alike if all tables say so."""
         pairs = zip(self.views(X), self.views(Y), strict=True)
         return reduce(mul, (member.correlation(x, y) for (member, x), (_, y) in pairs))
 
     def components(
         self, names: Iterable[str], X: Array, Y: Array | None = None, *, elementwise: bool = False
     ) -> dict[str, Component]:
-        """Return components of tables, named by `of_table`; else as `PretrainedComponents.components`."""
+        """Return components as `PretrainedComponents.components` does, each table's by the names of `of_table`."""
         asked = [(name, *self._names[name]) for name in names]
         found: dict[str, Component] = {}
         for table in {table for _, _, table in asked}:

@@ -47,6 +47,7 @@ class FeatureSum(SumForm):
     def _of_squares(self) -> np.ndarray:
         """Coefficients of the squared monomials in the diagonal, its error and its truncation, (3, M)."""
         squared = self.weights**2
+        # A monomial is a product of `degree` factors, and errors of the M terms are independent.
         computing = 4 * EPS * (8 + self.monomials.degrees + math.sqrt(len(squared))) * squared
         return np.stack([squared, self.rounding + self.charges + computing, self.charges])
 
@@ -74,6 +75,7 @@ class FeatureSum(SumForm):
     def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Array:
         """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
         xp = array_namespace(P.points)
+        # Points paired row by row need one sum each, no matrix.
         if P.points.shape[0] == Q.points.shape[0] == b:
             return self.pointwise(P.points * Q.points).mantissa[:, None, None]
         if b > 1:
@@ -81,10 +83,12 @@ class FeatureSum(SumForm):
             grams = [xp.matmul(xp.matrix_transpose(left), squared * right) for _, left, right in self._batches(P, Q, b)]
             return joined(grams, axis=0)
         if P is Q and P.values is not None:
+            # With the weights in both factors alike, rounding leaves the matrix positive semi-definite.
             left = P.values * constant(self.weights, P.points)[:, None]
             gram = xp.matmul(xp.matrix_transpose(left), left)
             return ((gram + xp.matrix_transpose(gram)) / 2)[None, ...]
         squared = constant(self.weights**2, P.points)[:, None]
+        # The weights go to the side where that is fewer products.
         left_is_smaller = P.points.shape[0] <= Q.points.shape[0]
         blocks = []
         for _, values in self._value_blocks(P, share=1.0):
@@ -112,6 +116,7 @@ class FeatureSum(SumForm):
             return of_x, of_y if second else None
         of_x, of_y = [], xp.zeros_like(Q.points)
         for rows, values in self._value_blocks(P, share=1.0):
+            # Slopes are added up over the other side first, as the way from monomials to points costs more.
             to_x = xp.zeros_like(values)
             for columns, others in self._value_blocks(Q, share=0.5):
                 slope = upstream[0, rows, columns]
@@ -125,6 +130,7 @@ class FeatureSum(SumForm):
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, m, d)."""
         xp = array_namespace(P.points)
+        # The slope of u^k in u_j is k_j u^k / u_j, a sum over features as S itself is.
         factors = constant((self.weights**2)[:, None] * self.monomials.float_exponents, P.points)
         blocks = []
         for _, values in self._value_blocks(P, share=0.5):
@@ -148,6 +154,7 @@ class FeatureSum(SumForm):
         sums = []
         for rows in self._blocks(flat.shape[0]):
             values = self.monomials.evaluate(flat[rows, :])
+            # Monomials of u have either sign, their errors add up all the same.
             total = xp.matmul(coefficients[:1, :], values)
             sums.append(xp.concat([total, xp.matmul(coefficients[1:2, :], xp.abs(values))]))
         mantissa, error = (xp.reshape(part, U.shape[:-1]) for part in joined(sums, axis=1))
@@ -166,6 +173,7 @@ class FeatureSum(SumForm):
         relative = xp.reshape(V, flat.shape) / flat
         exponents = constant(self.monomials.float_exponents, U)
         weighted = constant(self.weights**2, U)[:, None] * self.monomials.evaluate(flat)
+        # The second derivative of u^k is u^k (k_i k_j - k_i [i = j]) / (u_i u_j).
         along = xp.matmul(weighted.T * xp.matmul(relative, exponents.T), exponents)
         product = (along - relative * xp.matmul(weighted.T, exponents)) / flat
         return xp.reshape(product, U.shape) * xp.exp(2 * self.log_unit - log_scale)[..., None]
@@ -206,6 +214,7 @@ class FeatureSum(SumForm):
         n = values.shape[2]
         xp = array_namespace(values)
         points = batched(nonzero(P.points[batch.start * n : batch.stop * n, :]), values.shape[0])
+        # In logarithms of coordinates, the slopes of a monomial are its exponents times itself.
         of_logarithms = xp.matmul(constant(self.monomials.float_exponents.T, points), upstream * values)
         return xp.matrix_transpose(of_logarithms) / points
 

@@ -26,6 +26,7 @@ def monomial_exponents(dimension: int, max_degree: int) -> np.ndarray:
     """Return the exponents of all monomials up to a degree, (M, dimension), by degree."""
     exponents = np.zeros((1, 0), dtype=int)
     for _ in range(dimension):
+        # Coordinate by coordinate, so that no exponents beyond the degree are ever made.
         choices = max_degree - exponents.sum(axis=1) + 1
         first = np.repeat(np.cumsum(choices) - choices, choices)
         exponents = np.column_stack([np.repeat(exponents, choices, axis=0), np.arange(len(first)) - first])
@@ -37,6 +38,7 @@ def log_tau_squared(kernel: FreeKernel, exponents: np.ndarray) -> np.ndarray:
     degrees = exponents.sum(axis=1)
     log_kappa = np.array([kernel.log_coefficient(q) for q in range(int(degrees.max(initial=0)) + 1)])
     weights = np.ones(exponents.shape[1]) if kernel.weights is None else np.asarray(kernel.weights)
+    # Factorials overflow long before weights do.
     log_multinomial = gammaln(degrees + 1) - gammaln(exponents + 1).sum(axis=1)
     return log_kappa[degrees] + log_multinomial + exponents @ np.log(weights)
 
@@ -45,6 +47,7 @@ def monomials(points: np.ndarray, exponents: np.ndarray) -> np.ndarray:
     """Return theta_k(x) for points (N, d) and exponents (M, d), transposed, (M, N)."""
     values = np.ones((len(exponents), len(points)))
     for j in np.flatnonzero(exponents.any(axis=0)):
+        # Few different powers of a coordinate occur in many monomials.
         values *= (points[:, j] ** np.arange(exponents[:, j].max() + 1)[:, None])[exponents[:, j]]
     return values
 
@@ -79,6 +82,7 @@ def monomial_weights(
     """
     log_tau = log_tau_squared(base, exponents) / 2
     value = np.exp(log_tau)
+    # An absolute error of a logarithm is a relative one of its exponential.
     relative = 4 * EPS * (8 + np.where(np.isfinite(log_tau), np.abs(log_tau), 0.0))
     error = np.zeros_like(value)
     for table in tables:
@@ -94,6 +98,7 @@ def _sums(base: FreeKernel, table: WeightedPoints, exponents: np.ndarray) -> tup
     """
     log_damping = base.log_damping(table.points)
     damped = table.alpha * np.exp(log_damping)
+    # A term is a product of powers, a coefficient, and an exponential with an error like its exponent.
     of_term = 4 * EPS * (4 + exponents.sum(axis=1) + float(np.abs(log_damping).max()))
     total, squares = np.empty(len(exponents)), np.empty(len(exponents))
     for rows in chunks(len(exponents), CHUNK // len(damped)):
@@ -117,6 +122,7 @@ def _extended_sums(base: FreeKernel, table: WeightedPoints, exponents: np.ndarra
             terms = dd.multiply(terms, dd.DoubleDouble(*(part[chunk[:, j]] for part in tables[j])))
         total[rows] = dd.sum_axis(terms, 1).hi
         largest[rows] = np.abs(terms.hi).max(axis=1)
+    # Rounding to double, and what double-double arithmetic itself may lose.
     return total, EPS * np.abs(total) + 1e-28 * (np.minimum(size, largest * len(damped.hi)))
 
 
@@ -144,6 +150,7 @@ def extended_products(base: FreeKernel, left: np.ndarray, right: np.ndarray) -> 
     sigma: float = getattr(base, "sigma", 1.0)
     weights = np.ones(left.shape[1]) if base.weights is None else np.asarray(base.weights)
     rate = weights / sigma
+    # A quotient is rounded; its remainder gives the digits lost.
     remainder = dd.two_product(rate, np.full_like(rate, sigma))
     rates = dd.two_sum(rate, ((weights - remainder.hi) - remainder.lo) / sigma)
     products = dd.two_product(left + 0.0, right + 0.0)

@@ -107,6 +107,7 @@ class PairSum(SumForm):
         xp = array_namespace(P.points)
         n, m = P.points.shape[0] // b, Q.points.shape[0] // b
         if P is Q and b == 1:
+            # The matrix is symmetric: the sum over pairs, which costs most, is taken once for two points.
             rows, columns = np.triu_indices(n)
             triangle = np.empty((n, n), dtype=np.int64)
             triangle[rows, columns] = triangle[columns, rows] = np.arange(rows.size)
@@ -123,12 +124,14 @@ class PairSum(SumForm):
         x, y, of_x, of_y = (batched(part, b) for part in (P.points, Q.points, P.half_log_scale, Q.half_log_scale))
 
         def pulled(rows: slice) -> tuple[Array, Array | None]:
+            # S is a function of u = x * y, so that a slope in u is one in x by the factor y, and the reverse.
             U = x[:, rows, None, :] * y[:, None, :, :]
             slope = self.slopes(U, of_x[:, rows, None] + of_y[:, None, :]) * upstream[:, rows, :, None]
             of_second = xp.sum(slope * x[:, rows, None, :], axis=1) if second else None
             return xp.sum(slope * y[:, None, :, :], axis=2), of_second
 
         size = b * m * P.points.shape[1]
+        # Products, slopes and what either point gets of them are there at once.
         parts = in_threads(pulled, n, MAX_ENTRIES // 4 // max(1, size), n * size * self.terms, P.points)
         firsts, seconds = zip(*parts, strict=True)
         return joined(list(firsts), axis=1), sum(seconds) if second else None
@@ -140,12 +143,14 @@ class PairSum(SumForm):
 
     def diagonal_gradient(self, P: Prepared) -> Array:
         """Return the gradient of each diagonal in its point, (n, d)."""
+        # u = x * x, so that du = 2 x dx.
         return 2 * P.points * self.slopes(P.points * P.points, 2 * P.half_log_scale)
 
     def pointwise(self, U: Array) -> ScaledSum:
         """Return S at points U (..., d), each result (...)."""
         xp = array_namespace(U)
         flat = xp.reshape(U, (-1, U.shape[-1]))
+        # A scale belongs to a point; u has that of a point whose square is |u|.
         root = xp.sqrt(xp.abs(flat))
         half = self._half_scale(root)
         mantissa = self._sum(flat, xp.ones_like(flat), half, half)
@@ -201,6 +206,7 @@ class PairSum(SumForm):
         xp = array_namespace(left)
         arguments = self._arguments(left * right, half_left + half_right)
         total = xp.zeros_like(half_left)
+        # Pairs come in the outer loop: where they are too many to be stored, a block is made once.
         for pairs, sign in self._blocks(left):
             for rows, kept in self._meetings(arguments, pairs):
                 total[rows] += _signed_sum(self._terms(arguments[rows, :], pairs[kept, :]), sign[kept])
@@ -234,6 +240,7 @@ class PairSum(SumForm):
         """Coordinate of so large exponents that most terms vanish at most points, None where there is none."""
         if self.kernel.exponent_rate is None:
             return None
+        # In the frame no pair has larger exponents than one of its points has with itself.
         exponents = self.kernel.exponent_rate * np.asarray(self.kernel.weighted(self.points)) * self.points
         reach = exponents.max(axis=0)
         return int(reach.argmax()) if reach.max() > WIDE_EXPONENT else None
@@ -245,13 +252,14 @@ class PairSum(SumForm):
 
     @property
     def _unit(self) -> float:
-        """Logarithm of the largest coefficient, about, to which all others are relative."""
+        """About the logarithm of the largest coefficient, rounded up; those of all coefficients are relative to it."""
         return math.ceil(float(self.log_abs.max()) * SCALE_STEPS) / SCALE_STEPS
 
     def _half_scale(self, X: Array) -> Array:
         """Return half the log scale of points X (m, d) relative to the unit, (m,)."""
         xp = array_namespace(X)
         squares = constant(np.asarray(self.kernel.weighted(self.points)) * self.points, X)
+        # A pair's exponent is at most the mean of those of its points with themselves: N of them bound all.
         exponent = (self.kernel.exponent_rate or 0.0) * xp.matmul(X * X, xp.matrix_transpose(squares))
         relative = constant(self.log_abs - self._unit, X)
         return xp.ceil(xp.max(relative[None, :] + exponent / 2, axis=1) * SCALE_STEPS) / SCALE_STEPS
@@ -262,6 +270,7 @@ class PairSum(SumForm):
         squares, reach = xp.zeros_like(scale), xp.zeros_like(scale)
         arguments = self._arguments(U, scale)
         for pairs, _ in self._blocks(U):
+            # Rounding grows with the sizes of what is added up in an exponent, not with its value.
             sizes = xp.concat([xp.abs(pairs[:, :-2]), pairs[:, -2:]], axis=1)
             for rows, kept in self._meetings(arguments, sizes):
                 some = sizes[kept, :]
@@ -280,7 +289,9 @@ class PairSum(SumForm):
         """Return the relative errors of terms whose exponents add up from numbers of this size, with a margin."""
         d = self.points.shape[1]
         if self.kernel.exponent_rate is None:
+            # A power multiplies the relative error of its base by the degree at most.
             return (0 * exponents + 8 + d + 4 * self.kernel.degree_limit) * (2 * EPS)
+        # An absolute error of the exponent is a relative one of the term.
         return (6 + (4 + math.sqrt(d)) * exponents) * (2 * EPS)
 
     def _blocks(self, like: Array) -> Iterator[tuple[Array, Array]]:
@@ -319,7 +330,9 @@ class PairSum(SumForm):
         for i, j in self._pair_indices():
             products = extended_products(self.kernel, self.points[i], self.points[j])
             coefficient = dd.add(*(dd.DoubleDouble(self.log_abs[k], self.log_low[k]) for k in (i, j)))
+            # The unit is taken off before rounding to double, so that no digits are spent on it.
             coefficient = dd.add(coefficient, dd.from_double(np.full(len(i), -2 * self._unit)))
+            # Two different points are a pair in either order.
             twice = np.where(i == j, 0.0, 1.0)
             coefficient = dd.add(coefficient, dd.DoubleDouble(twice * log_two.hi, twice * log_two.lo))
             yield PairTerms(products, coefficient, self.sign[i] * self.sign[j])
@@ -327,6 +340,7 @@ class PairSum(SumForm):
     def _pair_indices(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield indices of the unordered pairs of points, a block of them at a time."""
         count = self.points.shape[0]
+        # Places in the triangle follow from running numbers, so that no array of all pairs is needed.
         starts = np.concatenate([[0], np.cumsum(np.arange(count, 0, -1))])
         for start in range(0, self.pairs, BLOCK_PAIRS):
             flat = np.arange(start, min(start + BLOCK_PAIRS, self.pairs))
@@ -344,6 +358,7 @@ class ExtendedPairSum(PairSum):
         xp = array_namespace(left)
         U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
         total = dd.from_double(xp.zeros_like(half_left))
+        # Which terms vanish is told well enough by the leading parts.
         arguments = self._arguments(U.hi, -scale.hi)
         for points, coefficient, sign in self._extended_blocks(left):
             of_one = xp.ones_like(coefficient.hi[:, None])
@@ -381,7 +396,7 @@ def compose(
     form: type[PairSum] = PairSum,
     **settings: float,
 ) -> PairSum:
-    """Return a pair sum over all products of the tables' points, by which chained re-weighting is one."""
+    """Return one pair sum over all products of the tables' points: a chain of re-weightings is one by these."""
     points, sign = np.ones((1, dimension)), np.ones(1)
     log_abs = dd.from_double(np.zeros(1))
     for table in tables:
@@ -389,6 +404,7 @@ def compose(
         z, alpha = table.points[used], table.alpha[used]
         points = (points[:, None, :] * z[None, :, :]).reshape(-1, dimension)
         sign = np.multiply.outer(sign, np.sign(alpha)).ravel()
+        # Products of coefficients of several tables, and their damping, might overflow or vanish.
         logs = dd.log(np.abs(alpha))
         if base.damping_rate:
             logs = dd.add(logs, extended_log_damping(base, z))

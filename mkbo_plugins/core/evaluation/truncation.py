@@ -88,6 +88,7 @@ def truncate(
     bound = _BranchBound(base, tables, radius)
     if bound.largest_exponent > MAX_EXPONENT:
         return None
+    # Larger shares enumerate fewer monomials, so that the first that suffices is the cheapest.
     for branch_share in BRANCH_SHARES:
         found = _enumerate(base, tables, bound, branch_share * tolerance, max_monomials)
         if found is None:
@@ -97,6 +98,7 @@ def truncate(
         trims = [_trim(enumerated, found, share * tolerance) for share in TRIMMED_SHARES]
         for (kept, charges), share in zip(trims, _largest_shares(enumerated, layer.squared, trims), strict=True):
             if share <= tolerance / 2:
+                # Charges bound weights at the corner of the box, and have R^{2|k|} in them.
                 to_units = np.exp(-2 * enumerated.degrees[kept] * math.log(radius))
                 weights = Weights(layer.value[kept], layer.error[kept])
                 return Truncation(subset(enumerated, kept), weights, charges[kept] * to_units)
@@ -115,6 +117,7 @@ def _enumerate(
     count = 0
     while len(layer.exponents):
         log_scale = 2 * len(layers) * math.log(bound.radius)
+        # A squared monomial at the corner of the box must be a number.
         if count + len(layer.exponents) > limit or log_scale > MAX_EXPONENT:
             return None
         layer = _with_weights(layer, base, tables, log_scale, count)
@@ -125,6 +128,7 @@ def _enumerate(
         count += len(layer.exponents)
         layer = children
     charges = np.zeros(count)
+    # Many branches are charged to one monomial, of which a sum by index would keep the last.
     np.add.at(charges, np.concatenate(charged_to), np.concatenate(charge))
     return _Enumeration(_joined(layers), charges)
 
@@ -142,6 +146,7 @@ def _scaled_squares(weights: np.ndarray, log_scale: np.ndarray | float) -> np.nd
 def _sample(dimension: int) -> np.ndarray:
     """Return points of the unit box, its axes and a corner among them, (n, dimension)."""
     rng = np.random.default_rng(0)
+    # Near axes and the origin few features are left, so that one left out counts most there.
     spread = rng.uniform(-1, 1, (60, dimension)) * rng.choice([1.0, 1.0, 0.1, 0.0], (60, dimension))
     return np.vstack([np.ones((1, dimension)), np.eye(dimension), spread])
 
@@ -154,6 +159,7 @@ def _largest_shares(
     weights = np.stack([np.where(kept, squared, 0.0) for kept, _ in trims])
     points = _sample(enumerated.exponents.shape[1])
     largest = np.zeros(len(trims))
+    # Few points at a time, as monomials may be many.
     for rows in chunks(len(points), 8):
         squares = enumerated.evaluate(points[rows]) ** 2
         lost, diagonal = left_out @ squares, weights @ squares
@@ -167,6 +173,7 @@ class _BranchBound:
 
     def __init__(self, base: FreeKernel, tables: Sequence[WeightedPoints], radius: float) -> None:
         self.base, self.radius = base, radius
+        # Only the first is summed row by row: the longest, for which largest values alone would be too loose.
         tables = sorted(tables, key=lambda table: -len(table.alpha))
         scaled = [np.abs(table.alpha) * np.exp(self.base.log_damping(table.points)) for table in tables]
         self.points = tables[0].points
@@ -177,6 +184,7 @@ class _BranchBound:
         squared = radius**2 * np.asarray(self.base.weighted(self.points**2))
         for points in self.others:
             squared = squared * (points**2).max(axis=0)
+        # A branch raises only coordinates from the one raised last on.
         self.sums = np.cumsum(squared[:, ::-1], axis=1)[:, ::-1]
         self.largest_exponent = float((self.base.exponent_rate or 0.0) * self.sums[:, 0].max(initial=0.0))
 
@@ -187,6 +195,7 @@ class _BranchBound:
         """
         degree = int(exponents[0].sum()) + 1
         log_tails = np.stack([self.base.log_tail(degree, sums) for sums in self.sums.T], axis=1)
+        # Tails of high degrees vanish or overflow, their ratios do not.
         largest_tail = np.max(log_tails, axis=0)
         factors = self.coefficients[:, None] * np.exp(log_tails - largest_tail) * self.points**2
         bounds = np.empty(exponents.shape)
@@ -236,6 +245,7 @@ def _children(
         gain = math.log(weights[j]) + 2 * math.log(bound.radius) + math.log(degree + 1)
         log_factor = layer.log_factor[parents] + gain - np.log(exponents[:, j])
         weight = np.exp(log_factor + bounds[parents, j])
+        # In units of the box a monomial is at most any ancestor, so that one of them can pay for a whole branch.
         dropped = weight <= tolerance * layer.best[parents]
         charged_to.append(layer.best_index[parents[dropped]])
         charges.append(weight[dropped])
@@ -259,6 +269,7 @@ def _trim(enumerated: Monomials, found: _Enumeration, tolerance: float) -> tuple
     """
     layer, charges = found.layer, found.charges.copy()
     kept, needed = np.ones(len(enumerated), bool), np.zeros(len(enumerated), bool)
+    # From the highest degree down, as a monomial is computed from its parent and may go only after its children.
     for start, stop in reversed(list(pairwise(enumerated.layers[1:]))):
         rows = np.arange(start, stop)
         parents = enumerated.parents[rows]

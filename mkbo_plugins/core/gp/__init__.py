@@ -1,1 +1,1 @@
-"""One exact Gaussian process: fit, evidence, predictions, designs."""
+"""One exact Gaussian process, and a form as its covariance: fit, evidence, predictions, designs."""

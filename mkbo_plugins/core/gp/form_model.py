@@ -120,6 +120,7 @@ class FormModel:
         """Return the covariance (n, n') and its derivatives in the hyperparameters' logarithms, (n, n', p)."""
         scales, length_scale = self._unpack(theta)
         stock = pairs.stock(length_scale) if self.stock_dims else None
+        # The step is relative, as derivatives are in logarithms.
         columns = [
             self.form.covariance(pairs.parts, stock, {**scales, name: scales[name] * (1 + 1j * STEP)}).imag / STEP
             for name in scales
@@ -127,6 +128,7 @@ class FormModel:
         value = self.form.covariance(pairs.parts, stock, scales)
         slopes = [np.stack(columns, axis=-1)] if columns else []
         if stock is not None:
+            # d k / d log l = k (x - y)^2 / l^2, so that one step, in log k, serves all length scales.
             of_log_stock = self.form.covariance(pairs.parts, stock * (1 + 1j * STEP), scales).imag / STEP
             slopes.append(of_log_stock[..., None] * pairs.squared_differences / length_scale**2)
         return value, np.concatenate(slopes, axis=-1)
@@ -164,6 +166,7 @@ class FormModel:
         slope = upstream * self.form.covariance(pairs.parts, stock * (1 + 1j * STEP), scales).imag / STEP
         if pairs.elementwise:
             return of_frame, slope[:, None] * (pairs.right - pairs.left) / length_scale**2
+        # Products of matrices instead of an array (n, n', k) of differences.
         return of_frame, (slope @ pairs.right - slope.sum(axis=1)[:, None] * pairs.left) / length_scale**2
 
     def _unpack(self, theta: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:

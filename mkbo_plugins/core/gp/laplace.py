@@ -37,11 +37,14 @@ def laplace_log_evidence(density: PosteriorDensity) -> float:
 def _about(density: PosteriorDensity, means: np.ndarray, stds: np.ndarray, u: np.ndarray) -> float:
     """Return the log integral of the normal density that is like the integrand at a maximum u (p,)."""
     theta = means + stds * u
+    # Gradients are exact, so that one difference of them is a whole row of the curvature.
     slopes = [
         density.log_evidence(theta + step)[1] - density.log_evidence(theta - step)[1]
         for step in CURVATURE_STEP * np.diag(stds)
     ]
+    # In units of the prior's standard deviations, in which its own curvature is 1.
     curvature = -np.array(slopes) * stds / (2 * CURVATURE_STEP)
+    # Differences are symmetric up to their error only.
     eigenvalues = np.maximum(np.linalg.eigvalsh((curvature + curvature.T) / 2), 0.0)
     at_maximum = density.log_evidence(theta)[0] + log_prior_of_logarithms(theta, density.priors)[0]
     return at_maximum - float(np.log1p(eigenvalues).sum()) / 2

@@ -1,4 +1,4 @@
-"""A kernel mixture in the place of the fixed parts of a pre-trained covariance."""
+"""The components of a kernel mixture, so that hosts use it as they use a pre-trained covariance."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ PART = "base"
 
 @dataclass(frozen=True)
 class MixtureParts:
-    """What `PretrainedComponents` is for a machine; a mixture has the part ``"base"`` alone.
+    """The components of a kernel mixture: ``"base"`` alone, since no machine was trained.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class MixtureParts:
 
     @property
     def coarse(self) -> "MixtureParts":
-        """Itself, being as fast as can be."""
+        """Itself: a mixture is evaluated in one way only."""
         return self
 
     def correlation(self, X: Array, Y: Array) -> Array:

@@ -1,1 +1,1 @@
-"""Kernels made of a re-weighted one, and their Gram matrices with gradients."""
+"""Re-weighted kernels, normalised and two-layer ones made of them, and their Gram matrices with gradients."""

@@ -1,4 +1,4 @@
-"""Functions of a re-weighted kernel between two points, as its Gram matrices are made of.
+"""Formulas in a re-weighted kernel between two points: itself, normalised, and the squared feature distance.
 
 A formula combines ``K^E(x, y)``, both diagonals and the damping of both points. Each states its value and the
 derivatives of it once.

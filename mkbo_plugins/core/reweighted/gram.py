@@ -85,6 +85,7 @@ class Gram:
             return zeros[0], zeros[1] if second else None
         slope = xp.reshape(xp.astype(upstream, xp.float64), self.size)
         if self.symmetric:
+            # Points on both sides feel only the symmetric part of a slope.
             slope = (slope + xp.matrix_transpose(slope)) / 2
         axis = int(self.size[0] == 1)
         step = self.blocks[0].value.shape[axis]
@@ -145,6 +146,7 @@ def gram(
     if n == m == 1 and formula.of_equal_points is not None and (right is None or bool(xp.all(left == right))):
         return Gram(xp.full(shape, formula.of_equal_points, dtype=X.dtype, device=left.device), *made)
     axis = int(b == 1)
+    # Several arrays of a block's size are there at once, of batches with an axis of coordinates on the way back.
     parts = chunks(n, MAX_ENTRIES // 4 // m) if axis else chunks(b, MAX_ENTRIES // 4 // (n * m * X.shape[-1]))
     others = left if right is None and axis and n * m > MAX_ENTRIES // 4 else right
     blocks = [
@@ -154,6 +156,7 @@ def gram(
         for part in parts
     ]
     value = joined([block.value for block in blocks], axis)
+    # Cut into runs of rows, the two sides are different sets, whose sums may round differently.
     if others is not right:
         value = (value + xp.matrix_transpose(value)) / 2
     return Gram(xp.astype(xp.reshape(value, shape), X.dtype), *made, tuple(blocks))
@@ -184,6 +187,7 @@ def composed(
     points = evaluator.prepare(*(None if Z is None else S.constant(xp.reshape(Z, (-1, d))) for Z in (X, Y)))
     sides = []
     for Z, P in zip((X, X if Y is None else Y), points, strict=True):
+        # Scales only keep numbers in range and cancel in the value, so they are no functions of the points.
         half = constant(xp.reshape(P.half_log_scale, Z.shape[:-1]), Z)
         vanishing = xp.reshape(P.vanishing, Z.shape[:-1])
         sides.append(Side(S(P.form, Z * Z, 2 * half), half, evaluator.base.log_damping(Z), vanishing))
@@ -265,11 +269,13 @@ class _Block:
         of_own: list[Array] = []
         of_shared: list[Array] = []
         if own_x is not None and own_y is not None:
+            # The matrix of one point with itself is its diagonal, which is there already.
             alone = self.symmetric and self.rows[0].own_count == 1
             of_own.append(own_x.diagonal[:, None, None] if alone else own_x.form.between(own_x, own_y, self.b))
         if own_x is not None and shared_y is not None:
             of_own.append(self._across(own_x, shared_y))
         if shared_x is not None and own_y is not None:
+            # The kernel is symmetric: what own points have with shared ones is there already.
             across = of_own[-1] if self.symmetric else self._across(own_y, shared_x)
             of_shared.append(array_namespace(across).matrix_transpose(across))
         if shared_x is not None and shared_y is not None:
@@ -337,6 +343,7 @@ class _Block:
         xp = array_namespace(slope)
         b, k, m = slope.shape
         if not copies:
+            # Where shared points need no gradient, own points of all batches meet them as one set.
             first, _ = own.form.vjp(own, shared, xp.reshape(slope, (1, b * k, m)), second=False)
             return batched(first[0, ...], b), None
         gradients = own.form.entry_gradients(own, shared)
@@ -349,6 +356,7 @@ class _Block:
         xp = array_namespace(slope)
         if self.b == 1:
             return P.form.vjp(P, Q, slope, second=second)
+        # Entries between shared points, and their gradients, are the same in all batches; slopes are not.
         gradients = self._kept("gradients", P, Q, lambda: P.form.entry_gradients(P, Q))
         by_row = xp.matmul(xp.permute_dims(slope, (1, 0, 2)), gradients * Q.points[None, :, :])
         of_x = xp.permute_dims(by_row, (1, 0, 2))
@@ -365,6 +373,7 @@ class _Block:
     def _of_damping(self, argument: int) -> Array:
         """Return the gradient of each log damping in its point, as `_of_diagonal`."""
         base = self.evaluator.base
+        # The log damping is -r sum_j lambda_j x_j^2.
         return -2 * base.damping_rate * base.weighted(self._coordinates(argument))
 
     def _coordinates(self, argument: int) -> Array:

@@ -1,6 +1,7 @@
-"""Batches of points, of which some are the same in every batch.
+"""Batches of points told apart into points of one batch alone and points that all batches share.
 
-Acquisition functions evaluate each of many candidates jointly with one and the same set of observed and pending points.
+Acquisition functions evaluate each of many candidates together with the same observed and pending points; what belongs
+to these is computed once for all batches.
 """
 
 from dataclasses import dataclass
@@ -14,16 +15,16 @@ from mkbo_plugins.core.arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class SharedRows:
-    """Points (b, n, d): in every batch k points of its own, and the rest, which all batches share.
+    """Points of b batches, (b, n, d): k in each that it has for itself, and n - k that are the same in all.
 
     Parameters
     ----------
     own
-        Points of each batch alone, one batch after the other, (b k, d).
+        Points of one batch alone, one batch after the other, (b k, d).
     shared
         Points of all batches, (n - k, d).
     positions
-        Positions among n of the k own points, followed by those of the shared ones, (n,).
+        Where in a batch its k own points stand, followed by where the shared ones do, (n,).
     own_count
         Number k of own points in a batch.
     """
@@ -35,7 +36,7 @@ class SharedRows:
 
     @classmethod
     def of(cls, X: Array) -> "SharedRows":
-        """Tell points (b, n, d) with b > 0 apart; points (n, d) are shared by any number of batches."""
+        """Split points (b, n, d) of b > 0 batches; points (n, d) are shared by any number of batches."""
         xp = array_namespace(X)
         if X.ndim == 2:
             return cls(X[:0, :], X, np.arange(X.shape[0]), 0)

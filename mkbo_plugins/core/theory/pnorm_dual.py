@@ -173,6 +173,7 @@ def solve(problem: Dual) -> Solution:
         bounded = problem.with_bound(10 * largest)
         alpha, w = _interior_point(bounded)
     alpha = _at_ends(bounded, alpha, w)
+    # A refinement may end worse than it began, so that all of its steps are candidates.
     steps = [(alpha, w)]
     for _ in range(REFINEMENTS):
         w = min((_on_margins(bounded, alpha, start) for start in (w, problem.weights(alpha))), key=problem.primal)
@@ -239,6 +240,7 @@ def _at_ends(problem: Dual, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
     free = room / problem.C > np.minimum(low, high) / problem.unit
     alpha = np.where(free, alpha, ends[distances.argmin(axis=0), np.arange(len(alpha))])
     room = np.where(free, room, 0.0)
+    # The sum is mended by coefficients in proportion to how far they are from their ends.
     return alpha - alpha.sum() * room / room.sum() if room.any() else alpha
 
 
@@ -249,6 +251,7 @@ def _on_margins(problem: Dual, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
         return w
     rows = problem.features[free]
     excess = problem.target[free] - problem.epsilon * np.sign(alpha[free]) - rows @ w
+    # Differences from means leave the bias open; so scaled, a least step of w is a least one of its sums s.
     system = problem.scaled(w, (rows - rows.mean(axis=0)).T).T
     return w + problem.scaled(w, np.linalg.lstsq(system, excess - excess.mean(), rcond=None)[0])
 

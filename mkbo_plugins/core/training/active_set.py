@@ -104,8 +104,11 @@ def span_estimate(machine: Machine) -> np.ndarray:
     deviation of the values.
     """
     if not machine.free.any():
+        # With no free coefficient nothing gives way, and only the row's own term goes.
         return machine.residuals - machine.alpha * machine.gram.diagonal()
+    # Squared distance in feature space from what the free rows span: a Schur complement of the system.
     span = machine.gram.diagonal() - np.einsum("ij,ij->i", machine.response, machine.border)
+    # For a free row that is one over its entry in the inverse.
     span[machine.free] = 1 / np.maximum(machine.inverse.diagonal()[1:], machine.ridge)
     # Where other rows would change place, the rule can be far off: no single row shall decide.
     spread = float(np.std(machine.y))
@@ -139,6 +142,7 @@ def fit_without(held: np.ndarray, machine: Machine, tolerance: float) -> tuple[n
         outside, size = state.violations()
         if not np.max(np.abs(outside[state.free])) <= tolerance:
             return None  # the system is too ill-conditioned, or not finite
+        # Free rows meet their condition by construction; rows held out have none.
         outside[state.free | held] = 0.0
         row = int(np.argmax(outside))
         if outside[row] > tolerance:
@@ -170,6 +174,7 @@ class _ActiveSet:
         self.sign = np.where(self.free | self.bound, np.sign(machine.alpha), 0.0)
         self.alpha, self.bias, self.residual = machine.alpha, machine.bias, -machine.residuals
         self._fixed = np.where(self.bound, self.sign * machine.bounds, 0.0)
+        # Rows held out at their bounds no longer add to the others' predictions.
         lost = machine.at_bound & held
         self._pull = machine.pull - machine.alpha[lost] @ machine.gram[lost]
 
@@ -211,6 +216,7 @@ class _ActiveSet:
         machine, ours = self.machine, self.machine.free_rows
         dropped = 1 + np.flatnonzero(~self.free[ours])
         added = np.flatnonzero(self.free & ~machine.free)
+        # What bias and free coefficients have to make up for.
         wanted = machine.y - machine.epsilon * self.sign - self._pull
         solution = machine.inverse @ np.concatenate([[-np.sum(self._fixed)], wanted[ours]])
         border, of_added = machine.border[added], machine.gram[added]
@@ -222,6 +228,7 @@ class _ActiveSet:
         except np.linalg.LinAlgError:
             return False
         solution -= columns @ extra
+        # Zero by construction, up to rounding.
         solution[dropped] = 0.0
         of_new = extra[len(dropped) :]
         self.alpha = self._fixed.copy()

@@ -72,6 +72,7 @@ def fit_svr(
     tolerance
         Stopping tolerance of the solver, relative to the spread of `y`.
     """
+    # The solver's tolerance is absolute, so that it is given the target in units of its spread.
     spread = float(np.std(y)) or 1.0
     machine = _QuietSVR(
         kernel="precomputed",
@@ -179,6 +180,7 @@ def leave_one_out(
         if total > abandon_above:
             return LeaveOneOut(np.inf, residuals, converged)
         held = members == group
+        # Few rows change place when others go, so the fit on all rows is nearly the one wanted.
         near = fit_without(held, machine, tolerance * float(np.std(y)))
         fit = _fit_others(held, machine, C, sample_weight, tolerance) if near is None else MachineFit(*near, True)
         residuals[held] = gram[held] @ fit.alpha + fit.bias - y[held]
