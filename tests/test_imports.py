@@ -153,12 +153,16 @@ FLOORS = (
 
 def test_rooms_import_only_rooms_below_them():
     floor = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+    assert {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in PACKAGE.rglob("*.py")} == {
+        "__init__",
+        *floor,
+    }
     for path in PACKAGE.rglob("*.py"):
         room = path.relative_to(PACKAGE).with_suffix("").parts[0]
         if room == "__init__":
             continue
         others = {name.split(".")[1] for name in imported_modules(path) if below(name, "mkbo_plugins") and "." in name}
-        wrong = [other for other in others - {room} if other in floor and floor[other] >= floor[room]]
+        wrong = [other for other in others - {room} if floor.get(other, 0) >= floor[room]]
         assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
 
 

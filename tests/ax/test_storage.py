@@ -99,7 +99,7 @@ def test_wrong_covariance_is_refused_before_any_suggestion(small_cov, damage, tm
         elif damage == "altered":
             held[small_cov.fingerprint] = held[small_cov.fingerprint].replace('"bias":', '"bias":1')
         else:
-            held[small_cov.fingerprint] = storage.to_bytes(hartmann_covariance()).decode()
+            held[small_cov.fingerprint] = hartmann_covariance().to_bytes().decode()
 
     change_covariance(snapshot, change)
     path.write_text(json.dumps(snapshot))
