@@ -1,0 +1,1 @@
+from tests.shapes import checked  # noqa: F401

@@ -10,6 +10,7 @@ from botorch.models.model import Model
 from botorch.posteriors.fully_bayesian import MCMC_DIM, GaussianMixturePosterior
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from jaxtyping import Float
 from torch import Tensor
 
 from mkbo_plugins.botorch.models import pretrained_gp
@@ -39,7 +40,7 @@ class AverageGP(Model):
 
     _is_ensemble = True
 
-    def __init__(self, members: Sequence[SingleTaskGP], weights: Tensor) -> None:
+    def __init__(self, members: Sequence[SingleTaskGP], weights: Float[Tensor, " members"]) -> None:
         super().__init__()
         self.members: Sequence[SingleTaskGP] = torch.nn.ModuleList(members)  # type: ignore[assignment]
         self.weights = weights
@@ -55,7 +56,7 @@ class AverageGP(Model):
         """Number of places in the mixture."""
         return torch.Size([SLOTS])
 
-    def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> GaussianMixturePosterior:
+    def posterior(self, X: Float[Tensor, "... q d"], *args: Any, **kwargs: Any) -> GaussianMixturePosterior:
         """Return the posterior at points (..., q, d) in raw units; arguments as for `SingleTaskGP.posterior`."""
         kept = [(m, count) for m, count in zip(self.members, self.counts, strict=True) if count]
         found: list[tuple[MultivariateNormal, int]] = [
@@ -75,8 +76,8 @@ class AverageGP(Model):
 
 def pretrained_average(
     cov: Covariance,
-    train_X: Tensor,
-    train_Y: Tensor,
+    train_X: Float[Tensor, "n d"],
+    train_Y: Float[Tensor, "n 1"],
     forms: Sequence[str] = AVERAGED_FORMS,
     **kwargs: Any,
 ) -> AverageGP:
@@ -128,7 +129,7 @@ def _leave_one_out(model: SingleTaskGP) -> float:
     return held_out_log_density(inverse.cpu().numpy(), dual.cpu().numpy())
 
 
-def _slots(weights: Tensor) -> list[int]:
+def _slots(weights: Float[Tensor, " members"]) -> list[int]:
     """Return how many of the places each member takes, by the largest remainders."""
     shares = (weights * SLOTS).tolist()
     counts = [int(share) for share in shares]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from mkbo_plugins.core.components.components import FixedComponents
@@ -14,15 +15,22 @@ class _Components(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, fixed: FixedComponents, names: tuple[str, ...], elementwise: bool, X: Tensor, Y: Tensor | None
-    ) -> tuple[Tensor, ...]:
+        ctx: Any,
+        fixed: FixedComponents,
+        names: tuple[str, ...],
+        elementwise: bool,
+        X: Float[Tensor, "... n d"],
+        Y: Float[Tensor, "... m d"] | None,
+    ) -> tuple[Float[Tensor, "..."], ...]:
         ctx.save_for_backward(X, Y)
         ctx.fixed, ctx.elementwise = fixed, elementwise
         ctx.components = fixed.components(names, _array(X), None if Y is None else _array(Y), elementwise=elementwise)
         return tuple([_tensor(ctx.components[name].value, X) for name in names])
 
     @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[None, None, None, Tensor | None, Tensor | None]:
+    def backward(
+        ctx: Any, *upstream: Float[Tensor, "..."]
+    ) -> tuple[None, None, None, Float[Tensor, "... n d"] | None, Float[Tensor, "... m d"] | None]:
         X, Y = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient is to be differentiated again
             values = [
@@ -50,10 +58,12 @@ class _Differentiable:
     """The sum S of a re-weighted kernel with its derivatives, as the core composes functions of it."""
 
     @staticmethod
-    def constant(points: Tensor) -> Tensor:
+    def constant(points: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         return points.detach()
 
-    def __call__(self, form: SumForm, U: Tensor, log_scale: Tensor) -> Tensor:
+    def __call__(
+        self, form: SumForm, U: Float[Tensor, "*batch d"], log_scale: Float[Tensor, "*batch"]
+    ) -> Float[Tensor, "*batch"]:
         return _Sum.apply(form, U, log_scale)
 
 
@@ -61,14 +71,16 @@ class _Sum(torch.autograd.Function):
     """The sum S(U) of a re-weighted kernel on logarithmic scales, (...), at points U (..., d)."""
 
     @staticmethod
-    def forward(ctx: Any, form: SumForm, U: Tensor, log_scale: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, form: SumForm, U: Float[Tensor, "*batch d"], log_scale: Float[Tensor, "*batch"]
+    ) -> Float[Tensor, "*batch"]:
         ctx.save_for_backward(U, log_scale)
         ctx.form = form
         mantissa, _, scale = form.pointwise(_array(U))
         return _tensor(mantissa, U) * torch.exp(_tensor(scale, U) - log_scale)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor, None]:
+    def backward(ctx: Any, upstream: Float[Tensor, "*batch"]) -> tuple[None, Float[Tensor, "*batch d"], None]:
         U, log_scale = ctx.saved_tensors
         return None, upstream[..., None] * _Slopes.apply(ctx.form, U, log_scale), None
 
@@ -77,13 +89,15 @@ class _Slopes(torch.autograd.Function):
     """The gradient of `_Sum` in U, (..., d)."""
 
     @staticmethod
-    def forward(ctx: Any, form: SumForm, U: Tensor, log_scale: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, form: SumForm, U: Float[Tensor, "*batch d"], log_scale: Float[Tensor, "*batch"]
+    ) -> Float[Tensor, "*batch d"]:
         ctx.save_for_backward(U, log_scale)
         ctx.form = form
         return _tensor(form.slopes(_array(U), _array(log_scale)), U)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor, None]:
+    def backward(ctx: Any, upstream: Float[Tensor, "*batch d"]) -> tuple[None, Float[Tensor, "*batch d"], None]:
         U, log_scale = ctx.saved_tensors
         return None, _Curvatures.apply(ctx.form, U, upstream, log_scale), None
 
@@ -92,11 +106,17 @@ class _Curvatures(torch.autograd.Function):
     """The second derivative of `_Sum` in U along vectors V, (..., d)."""
 
     @staticmethod
-    def forward(ctx: Any, form: SumForm, U: Tensor, V: Tensor, log_scale: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        form: SumForm,
+        U: Float[Tensor, "*batch d"],
+        V: Float[Tensor, "*batch d"],
+        log_scale: Float[Tensor, "*batch"],
+    ) -> Float[Tensor, "*batch d"]:
         return _tensor(form.curvatures(_array(U), _array(V), _array(log_scale)), U)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> None:
+    def backward(ctx: Any, upstream: Float[Tensor, "*batch d"]) -> None:
         raise NotImplementedError("a pre-trained covariance has no third derivatives in its inputs")
 
 
@@ -110,8 +130,13 @@ def _tensor(array: Any, like: Tensor) -> Tensor:
 
 
 def components(
-    fixed: FixedComponents, names: tuple[str, ...], X: Tensor, Y: Tensor | None, *, elementwise: bool = False
-) -> tuple[Tensor, ...]:
+    fixed: FixedComponents,
+    names: tuple[str, ...],
+    X: Float[Tensor, "... n d"],
+    Y: Float[Tensor, "... m d"] | None,
+    *,
+    elementwise: bool = False,
+) -> tuple[Float[Tensor, "..."], ...]:
     """Return `PretrainedComponents.components` at tensors, differentiable twice in both of them.
 
     Parameters

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from botorch.models import SingleTaskGP
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from jaxtyping import Float
 from torch import Tensor
 
 from mkbo_plugins.botorch.average import AverageGP
@@ -48,7 +49,7 @@ def table_verdict(model: SingleTaskGP | AverageGP) -> Verdict:
 
 
 @torch.no_grad()
-def covariance_inputs(model: SingleTaskGP) -> Tensor:
+def covariance_inputs(model: SingleTaskGP) -> Float[Tensor, "n d"]:
     """Return a model's training inputs as its covariance function is given them, (n, d)."""
     (X,) = model.train_inputs
     # Hosts replace training inputs by transformed ones while a model predicts.
@@ -56,7 +57,7 @@ def covariance_inputs(model: SingleTaskGP) -> Tensor:
 
 
 @torch.no_grad()
-def _points(kernel: PretrainedKernel, X: Tensor) -> Points:
+def _points(kernel: PretrainedKernel, X: Float[Tensor, "n d"]) -> Points:
     if kernel.frame is not None:
         X = kernel.frame.transform(X)
     frame, stock = X[:, : kernel.frame_dims], X[:, kernel.frame_dims :]

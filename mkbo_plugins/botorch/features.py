@@ -3,6 +3,7 @@
 import torch
 from botorch.sampling.pathwise.features.generators import GenKernelFeatures
 from botorch.sampling.pathwise.features.maps import KernelEvaluationMap
+from jaxtyping import Float
 from linear_operator import LinearOperator, to_dense
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
@@ -13,11 +14,11 @@ from mkbo_plugins.botorch.kernel import PretrainedKernel
 class _InverseRoot(torch.nn.Module):
     """Turn kernel values at landmarks Z into features: k(x, Z) L^-T with L L' = k(Z, Z)."""
 
-    def __init__(self, root: Tensor) -> None:
+    def __init__(self, root: Float[Tensor, "M M"]) -> None:
         super().__init__()
         self.register_buffer("root", root)
 
-    def forward(self, values: Tensor | LinearOperator) -> Tensor:
+    def forward(self, values: Float[Tensor, "... M"] | LinearOperator) -> Float[Tensor, "... M"]:
         return torch.linalg.solve_triangular(self.root, to_dense(values).mT, upper=False).mT
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from botorch.models.transforms.input import InputTransform
+from jaxtyping import Float
 from torch import Tensor
 
 from mkbo_plugins.covariance.base import Covariance
@@ -68,7 +69,7 @@ class NamedFrame(InputTransform):
         """Number of unit-scaled host inputs put out, behind the frame coordinates."""
         return len(self.columns.coordinates.coordinates) - self.columns.frame_dims
 
-    def transform(self, X: Tensor) -> Tensor:
+    def transform(self, X: Float[Tensor, "*batch columns"]) -> Float[Tensor, "*batch d"]:
         """Map raw columns (..., n, number of names) to coordinates (..., n, frame + stock columns).
 
         Raises
@@ -78,7 +79,7 @@ class NamedFrame(InputTransform):
         """
         return self.columns(X)
 
-    def sample(self, n: int, like: Tensor) -> Tensor:
+    def sample(self, n: int, like: Tensor) -> Float[Tensor, "n columns"]:
         """Return `n` space-filling raw rows of the target space, (n, number of names), as a tensor like `like`."""
         raw = torch.as_tensor(self.target_space.sobol(n), dtype=like.dtype, device=like.device)
         return raw[:, [self.target_space.names.index(name) for name in self.names]]

@@ -10,6 +10,7 @@ from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scal
 from gpytorch.constraints import Interval
 from gpytorch.kernels import Kernel
 from gpytorch.priors import LogNormalPrior
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from mkbo_plugins.botorch.differentiable import components
@@ -101,7 +102,7 @@ class PretrainedKernel(Kernel):
             partial(_write_scale, name),
         )
 
-    def scale(self, name: str) -> Tensor:
+    def scale(self, name: str) -> Float[Tensor, "..."]:
         """Return a learned scale of the form, such as ``moment_scale``, of the batch shape."""
         return getattr(self, f"raw_{name}").exp()
 
@@ -117,8 +118,13 @@ class PretrainedKernel(Kernel):
         return False
 
     def forward(
-        self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False, **params: Any
-    ) -> Tensor:
+        self,
+        x1: Float[Tensor, "... n d"],
+        x2: Float[Tensor, "... m d"],
+        diag: bool = False,
+        last_dim_is_batch: bool = False,
+        **params: Any,
+    ) -> Float[Tensor, "..."]:
         """Return the covariance (..., n, n'), or its diagonal (..., n) when `diag`."""
         if last_dim_is_batch:
             raise KernelError("PretrainedKernel couples its coordinates and has no last_dim_is_batch mode")
@@ -142,7 +148,7 @@ class PretrainedKernel(Kernel):
             stock = self.stock(s1, s2, diag=True) if diag else self.stock(s1, s2).to_dense()
         return form.covariance(parts, stock, scales)
 
-    def _as_constant(self, x1: Tensor, x2: Tensor) -> Tensor:
+    def _as_constant(self, x1: Float[Tensor, "... n d"], x2: Float[Tensor, "... m d"]) -> Float[Tensor, "... m d"]:
         """Return second inputs once, and without a graph, where they are copies of the training inputs.
 
         GPyTorch cuts them out of one tensor with the test inputs, with a copy for each of a batch, so that each step of
@@ -159,16 +165,18 @@ class PretrainedKernel(Kernel):
         copies = _cut_from_constants(x2) if x2.requires_grad else x2.ndim > 2
         return known if copies and bool((x2.detach() == known).all()) else x2
 
-    def _stock_inputs(self, x: Tensor) -> Tensor:
+    def _stock_inputs(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch k"]:
         return x[..., self.frame_dims :] if self.stock_dims else self.unit_frame(x)
 
-    def unit_frame(self, x: Tensor) -> Tensor:
+    def unit_frame(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch k"]:
         """Return the frame coordinates of inputs (..., d), scaled to [0, 1]."""
         ranges = torch.as_tensor(self.cov.space.coordinate_ranges(self.cov.frame), dtype=x.dtype, device=x.device)
         # Coordinates of range 2 are centred at 0, those of range 1 begin there.
         return (x[..., : self.frame_dims] + (ranges - 1)) / ranges
 
-    def _components(self, names: tuple[str, ...], z1: Tensor, z2: Tensor, *, diag: bool) -> tuple[Tensor, ...]:
+    def _components(
+        self, names: tuple[str, ...], z1: Float[Tensor, "... n d"], z2: Float[Tensor, "... m d"], *, diag: bool
+    ) -> tuple[Float[Tensor, "..."], ...]:
         """Return the fixed components between frame coordinates, from those kept where no gradient is asked for."""
         tracked = torch.is_grad_enabled() and (z1.requires_grad or z2.requires_grad)
         # No later fit could differentiate through a result kept from inference mode.
@@ -176,12 +184,14 @@ class PretrainedKernel(Kernel):
             return self._evaluate(names, z1, z2, diag=diag) if names else ()
         return self._recent.get((names, diag), (z1.detach(), z2.detach()), partial(self._evaluate, names, diag=diag))
 
-    def _evaluate(self, names: tuple[str, ...], z1: Tensor, z2: Tensor, *, diag: bool) -> tuple[Tensor, ...]:
+    def _evaluate(
+        self, names: tuple[str, ...], z1: Float[Tensor, "... n d"], z2: Float[Tensor, "... m d"], *, diag: bool
+    ) -> tuple[Float[Tensor, "..."], ...]:
         same = z1 is z2 or (not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2))
         values = components(self.cov.fixed, names, z1.double(), None if same else z2.double(), elementwise=diag)
         return values if z1.dtype == torch.double else tuple([value.to(z1.dtype) for value in values])
 
-    def spread_inputs(self, n: int) -> Tensor:
+    def spread_inputs(self, n: int) -> Float[Tensor, "n d"]:
         """Return `n` inputs spread over the domain, (n, d), for feature approximations."""
         if self.frame is not None:
             points = self.frame.sample(n, torch.empty(0, dtype=torch.double))
@@ -219,11 +229,11 @@ class PretrainedKernel(Kernel):
         new.active_dims = active_dims
         return new
 
-    def get_extra_state(self) -> Tensor:
+    def get_extra_state(self) -> UInt8[Tensor, " bytes"]:
         """Return the artefact's fingerprint as bytes, which travels in the state dict."""
         return torch.tensor(list(bytes.fromhex(self.cov.fingerprint)), dtype=torch.uint8)
 
-    def set_extra_state(self, state: Tensor) -> None:
+    def set_extra_state(self, state: UInt8[Tensor, " bytes"]) -> None:
         """Check that a state dict was saved with the same artefact.
 
         Raises
@@ -259,7 +269,7 @@ def _is_same_view(x1: Tensor, x2: Tensor) -> bool:
     )
 
 
-def _read_scale(name: str, kernel: PretrainedKernel) -> Tensor:
+def _read_scale(name: str, kernel: PretrainedKernel) -> Float[Tensor, "..."]:
     return kernel.scale(name)
 
 

@@ -12,6 +12,7 @@ from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.likelihoods import Likelihood
 from gpytorch.means import Mean
 from gpytorch.module import Module
+from jaxtyping import Float
 from torch import Tensor
 
 from mkbo_plugins.botorch.frame import NamedFrame
@@ -34,9 +35,9 @@ class LogNoiseGP(SingleTaskGP):
     # All parameters by name, since Ax looks for those it may set.
     def __init__(
         self,
-        train_X: Tensor,
-        train_Y: Tensor,
-        train_Yvar: Tensor | None = None,
+        train_X: Float[Tensor, "... n d"],
+        train_Y: Float[Tensor, "... n outcomes"],
+        train_Yvar: Float[Tensor, "... n outcomes"] | None = None,
         likelihood: Likelihood | None = None,
         covar_module: Module | None = None,
         mean_module: Mean | None = None,
@@ -52,12 +53,12 @@ class LogNoiseGP(SingleTaskGP):
 
 def pretrained_gp(
     cov: Covariance,
-    train_X: Tensor,
-    train_Y: Tensor,
+    train_X: Float[Tensor, "... n d"],
+    train_Y: Float[Tensor, "... n outcomes"],
     form: str = DEFAULT_FORM,
     names: Sequence[str] | None = None,
     *,
-    train_Yvar: Tensor | None = None,
+    train_Yvar: Float[Tensor, "... n outcomes"] | None = None,
     space: ParameterSpace | None = None,
     fixed: Mapping[str, Any] | None = None,
     **kwargs: Any,
@@ -159,7 +160,7 @@ def _check_data(train_X: Tensor, train_Y: Tensor, train_Yvar: Tensor | None) -> 
         )
 
 
-def _warn_outside(frame: NamedFrame, train_X: Tensor) -> None:
+def _warn_outside(frame: NamedFrame, train_X: Float[Tensor, "... n d"]) -> None:
     for j, name in enumerate(frame.names):
         parameter = frame.target_space[name]
         if not isinstance(parameter, Numeric):
@@ -175,7 +176,7 @@ def _warn_outside(frame: NamedFrame, train_X: Tensor) -> None:
             )
 
 
-def _warn_of_small(train_Y: Tensor) -> None:
+def _warn_of_small(train_Y: Float[Tensor, "... n outcomes"]) -> None:
     """Warn of outcomes whose predicted variances reach what GPyTorch takes for 0."""
     if train_Y.shape[-2] < 2:
         return

@@ -13,6 +13,7 @@ from botorch.models import SingleTaskGP
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.sampling import manual_seed
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from jaxtyping import Float
 from scipy.stats import norm
 
 from mkbo_plugins.botorch.models import pretrained_gp
@@ -45,7 +46,7 @@ def suggest(
     *,
     space: ParameterSpace | None = None,
     fixed: Mapping[str, Any] | None = None,
-    candidates: np.ndarray | None = None,
+    candidates: Float[np.ndarray, "M d"] | None = None,
     minimise: bool = False,
     form: str = DEFAULT_FORM,
     direction: Directions = "unknown",
@@ -112,13 +113,13 @@ def suggest(
 class _Outcomes:
     """Outcomes on a scale without a unit, as hosts cut off variances below 1e-10, the larger the better."""
 
-    standardised: np.ndarray
+    standardised: Float[np.ndarray, " n"]
     centre: float
     spread: float
     sign: float
 
     @classmethod
-    def of(cls, y: np.ndarray, minimise: bool) -> "_Outcomes":
+    def of(cls, y: Float[np.ndarray, " n"], minimise: bool) -> "_Outcomes":
         centre, spread, sign = float(y.mean()), float(y.std(ddof=1)), -1.0 if minimise else 1.0
         return cls(sign * (y - centre) / spread, centre, spread, sign)
 
@@ -156,7 +157,7 @@ def _next(
         )
 
 
-def _improvement(model: SingleTaskGP, best: float, pending: np.ndarray, seed: int) -> AcquisitionFunction:
+def _improvement(model: SingleTaskGP, best: float, pending: Float[np.ndarray, "q d"], seed: int) -> AcquisitionFunction:
     if not len(pending):
         return LogExpectedImprovement(model, best_f=best)
     sampler = SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=seed)
@@ -170,13 +171,13 @@ def _improvement(model: SingleTaskGP, best: float, pending: np.ndarray, seed: in
     )
 
 
-def _merit(acquisition: AcquisitionFunction, raw: np.ndarray) -> np.ndarray:
+def _merit(acquisition: AcquisitionFunction, raw: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
     with torch.no_grad():
         blocks = torch.tensor(raw)[:, None, :].split(512)
         return torch.cat([acquisition(block) for block in blocks]).numpy()
 
 
-def _noise(model: SingleTaskGP, X: torch.Tensor) -> float:
+def _noise(model: SingleTaskGP, X: Float[torch.Tensor, "n d"]) -> float:
     with torch.no_grad():
         noisy, plain = (model.posterior(X, observation_noise=flag).variance.item() for flag in (True, False))
     return math.sqrt(noisy - plain)

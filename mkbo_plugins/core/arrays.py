@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from array_api_compat import array_namespace, device
+from jaxtyping import Bool, Float, Shaped
 
 from mkbo_plugins.errors import KernelError
 
@@ -20,7 +21,7 @@ def constant(values: Array, like: Array) -> Array:
     return xp.asarray(values, dtype=like.dtype, device=device(like))
 
 
-def coordinates(X: Array, dimension: int | None = None, name: str = "X") -> Array:
+def coordinates(X: Array, dimension: int | None = None, name: str = "X") -> Float[Array, "... d"]:
     """Check that `X` holds points (..., d) of floating-point coordinates.
 
     Lists and integer arrays become float64 NumPy arrays; floating arrays and tensors pass unchanged.
@@ -42,7 +43,9 @@ def coordinates(X: Array, dimension: int | None = None, name: str = "X") -> Arra
     return X
 
 
-def per_pair(values_x: Array, values_y: Array, *, elementwise: bool) -> tuple[Array, Array]:
+def per_pair(
+    values_x: Shaped[Array, "... n"], values_y: Shaped[Array, "... m"], *, elementwise: bool
+) -> tuple[Shaped[Array, "..."], Shaped[Array, "..."]]:
     """Shape per-point values (..., n) and (..., n') so that they combine per pair."""
     if elementwise:
         return values_x, values_y
@@ -55,7 +58,7 @@ def chunks(count: int, step: int) -> list[slice]:
     return list(map(slice, range(0, end, step), [*range(step, end, step), count]))
 
 
-def equal_points(X: Array, Y: Array, *, elementwise: bool) -> Array:
+def equal_points(X: Float[Array, "... d"], Y: Float[Array, "... d"], *, elementwise: bool) -> Bool[Array, "..."]:
     """Return whether points are equal by value, coordinate by coordinate so that no (n, n', d) array is built."""
     return reduce(
         lambda equal, same: equal & same,

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, constant, coordinates
 from mkbo_plugins.errors import KernelError
@@ -108,15 +109,15 @@ class FreeKernel(ABC):
         """Rate of h(c) = exp(rate * c), or None where h is not an exponential and needs no log scaling."""
 
     @abstractmethod
-    def series(self, c: Array) -> Array:
+    def series(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Return h(c) elementwise."""
 
     @abstractmethod
-    def derivative(self, c: Array) -> Array:
+    def derivative(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Return h'(c) elementwise."""
 
     @abstractmethod
-    def second_derivative(self, c: Array) -> Array:
+    def second_derivative(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Return h''(c) elementwise."""
 
     @abstractmethod
@@ -128,7 +129,7 @@ class FreeKernel(ABC):
         kappa = self.coefficient(degree)
         return math.log(kappa) if kappa else -math.inf
 
-    def log_tail(self, degree: int, c: np.ndarray) -> np.ndarray:
+    def log_tail(self, degree: int, c: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """Return log of ``h^(q)(c) / q!``, the sum over p of kappa_{q+p} binomial(q+p, p) c^p, for c >= 0."""
         coefficients = tuple(
             self.coefficient(q) * math.comb(q, degree) for q in range(degree, int(self.degree_limit) + 1)
@@ -141,22 +142,22 @@ class FreeKernel(ABC):
     def degree_limit(self) -> float:
         """Highest degree with a non-zero coefficient; infinity for an unending series."""
 
-    def weighted(self, X: Array) -> Array:
+    def weighted(self, X: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         """Return ``weights * X``, shape of `X`."""
         return X if self.weights is None else X * constant(self.weights, X)
 
-    def log_damping(self, X: Array) -> Array:
+    def log_damping(self, X: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
         """Return the logarithm of the damping of each point, (..., n) for points (..., n, d)."""
         xp = array_namespace(X)
         return -self.damping_rate * xp.sum(self.weighted(X) * X, axis=-1)
 
-    def _evaluate(self, c: Array, log_damping: Array) -> Array:
+    def _evaluate(self, c: Float[Array, "..."], log_damping: Float[Array, "..."]) -> Float[Array, "..."]:
         xp = array_namespace(c)
         if self.exponent_rate is not None:
             return xp.exp(self.exponent_rate * c + log_damping)
         return self.series(c)
 
-    def __call__(self, *points: Array) -> Array:
+    def __call__(self, *points: Array) -> Float[Array, "..."]:
         """Evaluate K_m at m points.
 
         Parameters
@@ -179,7 +180,7 @@ class FreeKernel(ABC):
         c = xp.sum(self.weighted(reduce(lambda a, b: a * b, points)), axis=-1)
         return self._evaluate(c, sum(self.log_damping(x) for x in points))
 
-    def gram(self, X: Array, Y: Array | None = None) -> Array:
+    def gram(self, X: Array, Y: Array | None = None) -> Float[Array, "... n m"]:
         """Return the Gram matrix K_2(X_i, Y_j), (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.dimension)
         Y = X if Y is None else Y
@@ -187,7 +188,14 @@ class FreeKernel(ABC):
         c = xp.matmul(self.weighted(X), xp.matrix_transpose(Y))
         return self._evaluate(c, self.log_damping(X)[..., :, None] + self.log_damping(Y)[..., None, :])
 
-    def pull(self, X: Array, Y: Array, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+    def pull(
+        self,
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"],
+        upstream: Float[Array, "... n m"],
+        *,
+        second: bool = True,
+    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
         """Pull a gradient with respect to ``gram(X, Y)``, (..., n, n'), back to X and Y, or only to X."""
         xp = array_namespace(X, Y)
         c = xp.matmul(self.weighted(X), xp.matrix_transpose(Y))
@@ -199,7 +207,9 @@ class FreeKernel(ABC):
         of_x = self._pull(slope, X, Y)
         return of_x, self._pull(xp.matrix_transpose(slope), Y, X) if second else None
 
-    def _pull(self, slope: Array, X: Array, Y: Array) -> Array:
+    def _pull(
+        self, slope: Float[Array, "... n m"], X: Float[Array, "... n d"], Y: Float[Array, "... m d"]
+    ) -> Float[Array, "... n d"]:
         """Pull a gradient with respect to the exponents, or the arguments of the series, (..., n, n'), back to X."""
         xp = array_namespace(slope)
         of_x = (self.exponent_rate or 1.0) * xp.matmul(slope, Y)
@@ -208,7 +218,7 @@ class FreeKernel(ABC):
         return self.weighted(of_x)
 
 
-def check_points(points: Sequence[Array], dimension: int | None) -> tuple[Array, ...]:
+def check_points(points: Sequence[Array], dimension: int | None) -> tuple[Float[Array, "... d"], ...]:
     """Check the arguments of an m-argument kernel call: at least one point, all of one dimension."""
     if not points:
         raise KernelError("a kernel needs at least one point")
@@ -216,7 +226,9 @@ def check_points(points: Sequence[Array], dimension: int | None) -> tuple[Array,
     return tuple(coordinates(x, first.shape[-1], f"argument {i}") for i, x in enumerate(points, 1))
 
 
-def gram_points(X: Array, Y: Array | None, dimension: int | None) -> tuple[Array, Array | None]:
+def gram_points(
+    X: Array, Y: Array | None, dimension: int | None
+) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
     """Check the arguments of a Gram matrix: points (..., n, d) and (..., n', d); Y=None stays None, meaning Y is X."""
     X = coordinates(X, dimension)
     Y = None if Y is None else coordinates(Y, X.shape[-1], "Y")
@@ -234,13 +246,13 @@ class Linear(FreeKernel):
     exponent_rate = None
     degree_limit = 1
 
-    def series(self, c: Array) -> Array:
+    def series(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return c
 
-    def derivative(self, c: Array) -> Array:
+    def derivative(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return c * 0 + 1
 
-    def second_derivative(self, c: Array) -> Array:
+    def second_derivative(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return c * 0
 
     def coefficient(self, degree: int) -> float:
@@ -273,13 +285,13 @@ class Polynomial(FreeKernel):
     def degree_limit(self) -> float:
         return self.degree
 
-    def series(self, c: Array) -> Array:
+    def series(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return (1 + c) ** self.degree
 
-    def derivative(self, c: Array) -> Array:
+    def derivative(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return self.degree * (1 + c) ** (self.degree - 1)
 
-    def second_derivative(self, c: Array) -> Array:
+    def second_derivative(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return self.degree * (self.degree - 1) * (1 + c) ** max(self.degree - 2, 0)
 
     def coefficient(self, degree: int) -> float:
@@ -303,8 +315,8 @@ class TaylorSeries(FreeKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = sequence(self.coefficients, "coefficients")
-        coefficients = tuple(not_negative(kappa, f"coefficients[{q}]") for q, kappa in enumerate(given))
+        values = sequence(self.coefficients, "coefficients")
+        coefficients = tuple(not_negative(kappa, f"coefficients[{q}]") for q, kappa in enumerate(values))
         if not any(coefficients):
             raise KernelError("coefficients must hold at least one number above 0")
         object.__setattr__(self, "coefficients", coefficients)
@@ -313,13 +325,13 @@ class TaylorSeries(FreeKernel):
     def degree_limit(self) -> float:
         return max(q for q, kappa in enumerate(self.coefficients) if kappa)
 
-    def series(self, c: Array) -> Array:
+    def series(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return _horner(self.coefficients, c)
 
-    def derivative(self, c: Array) -> Array:
+    def derivative(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return _horner(_derived(self.coefficients), c)
 
-    def second_derivative(self, c: Array) -> Array:
+    def second_derivative(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return _horner(_derived(_derived(self.coefficients)), c)
 
     def coefficient(self, degree: int) -> float:
@@ -330,7 +342,7 @@ def _derived(coefficients: Sequence[float]) -> tuple[float, ...]:
     return tuple(q * kappa for q, kappa in enumerate(coefficients))[1:]
 
 
-def _horner(coefficients: Sequence[float], c: Array) -> Array:
+def _horner(coefficients: Sequence[float], c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return reduce(lambda total, kappa: total * c + kappa, reversed(coefficients), c * 0)
 
 
@@ -348,19 +360,19 @@ class _ExponentialSeries(FreeKernel, ABC):
         object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
         object.__setattr__(self, "exponent_rate", 1 / self.sigma)
 
-    def series(self, c: Array) -> Array:
+    def series(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return array_namespace(c).exp(c / self.sigma)
 
-    def derivative(self, c: Array) -> Array:
+    def derivative(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return self.series(c) / self.sigma
 
-    def second_derivative(self, c: Array) -> Array:
+    def second_derivative(self, c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return self.series(c) / self.sigma**2
 
     def coefficient(self, degree: int) -> float:
         return math.exp(self.log_coefficient(degree))
 
-    def log_tail(self, degree: int, c: np.ndarray) -> np.ndarray:
+    def log_tail(self, degree: int, c: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         return self.log_coefficient(degree) + c / self.sigma
 
     def log_coefficient(self, degree: int) -> float:

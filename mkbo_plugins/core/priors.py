@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
+from jaxtyping import Float
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def length_scale_prior(dimension: int) -> Hyperparameter:
     return Hyperparameter(math.sqrt(2) + math.log(dimension) / 2, math.sqrt(3), lower=2.5e-2, upper=1e6)
 
 
-def table_priors(ranges: np.ndarray, *, ard: bool) -> tuple[Hyperparameter, ...]:
+def table_priors(ranges: Float[np.ndarray, " d"], *, ard: bool) -> tuple[Hyperparameter, ...]:
     """Return the priors of a table's own process: of its coordinate weights, its amplitude and its noise variance.
 
     A weight is a length scale to the power of -2, in units of the width that its coordinate spans, `ranges` (d,); with
@@ -74,12 +75,14 @@ def table_priors(ranges: np.ndarray, *, ard: bool) -> tuple[Hyperparameter, ...]
     return (*weights, amplitude, replace(NOISE, lower=math.exp(-14), upper=math.exp(4)))
 
 
-def log_bounds(priors: Iterable[Hyperparameter]) -> np.ndarray:
+def log_bounds(priors: Iterable[Hyperparameter]) -> Float[np.ndarray, "p 2"]:
     """Return bounds on the hyperparameters' logarithms, (p, 2)."""
     return np.array([(math.log(prior.lower), math.log(prior.upper)) for prior in priors]).reshape(-1, 2)
 
 
-def log_prior_of_logarithms(theta: np.ndarray, priors: Sequence[Hyperparameter]) -> tuple[float, np.ndarray]:
+def log_prior_of_logarithms(
+    theta: Float[np.ndarray, " p"], priors: Sequence[Hyperparameter]
+) -> tuple[float, Float[np.ndarray, " p"]]:
     """Return the log density of the logarithms theta (p,) of hyperparameters, up to a constant, and its gradient (p,).
 
     Integrals over hyperparameters, unlike their most likely values, do not depend on which density is taken; an
@@ -90,7 +93,9 @@ def log_prior_of_logarithms(theta: np.ndarray, priors: Sequence[Hyperparameter])
     return -float(standardised @ standardised) / 2, -standardised / stds
 
 
-def log_prior(theta: np.ndarray, priors: Sequence[Hyperparameter]) -> tuple[float, np.ndarray]:
+def log_prior(
+    theta: Float[np.ndarray, " p"], priors: Sequence[Hyperparameter]
+) -> tuple[float, Float[np.ndarray, " p"]]:
     """Return the log density of hyperparameters exp(theta), up to a constant, and its gradient in theta, (p,).
 
     It is the density in the hyperparameters themselves, so that its maximum is that of BoTorch's models.

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.evaluation.evaluator import Choice
@@ -69,7 +70,7 @@ class Covariance(ABC):
         """Return the same covariance, evaluated in another way."""
 
     @abstractmethod
-    def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: Any = 1.0) -> np.ndarray:
+    def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: Any = 1.0) -> Float[np.ndarray, "n m"]:
         """Return the Gram matrix between points in raw units."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Covariance":
@@ -101,12 +102,12 @@ class Covariance(ABC):
         """SHA-256 of the canonical content, as hexadecimal digits."""
         return digest(self.to_content())
 
-    def to_coordinates(self, X: Any) -> np.ndarray:
+    def to_coordinates(self, X: Any) -> Float[np.ndarray, "n d"]:
         """Return frame coordinates, (n, d), of points in raw units, as `ParameterSpace.to_raw` accepts them."""
         return np.asarray(self.space.to_coordinates(self.space.to_raw(X), self.frame))
 
     @abstractmethod
-    def merit(self, Z: np.ndarray, direction: Directions) -> np.ndarray:
+    def merit(self, Z: Float[np.ndarray, "n d"], direction: Directions) -> Float[np.ndarray, " n"]:
         """Return how good the tables say that points are, (n,), in standard deviations of their predictions.
 
         Parameters
@@ -293,7 +294,7 @@ def check_gram(form: str, scales: Sequence[Any]) -> None:
             raise KernelError(f"s must be a number above 0, got {s!r:.60}")
 
 
-def finite(values: np.ndarray) -> np.ndarray:
+def finite(values: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n ..."]:
     """Return values, one row for each point, or raise a `KernelError` that names the first that is not finite."""
     faulty = np.argwhere(~np.isfinite(values))
     if len(faulty):

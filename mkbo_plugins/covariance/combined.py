@@ -7,6 +7,7 @@ from operator import add, mul
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.evaluation.evaluator import Choice
@@ -88,7 +89,7 @@ class CombinedCovariance(TrainedCovariance, kind="members"):
         *,
         s: float | Sequence[float] = 1.0,
         weights: Sequence[float] | None = None,
-    ) -> np.ndarray:
+    ) -> Float[np.ndarray, "n m"]:
         """Return the Gram matrix between points in raw units.
 
         Parameters

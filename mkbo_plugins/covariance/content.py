@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core.kernels import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential, TaylorSeries
 from mkbo_plugins.core.points import WeightedPoints
@@ -81,7 +82,7 @@ class Reader:
             raise self._fault(key, "a list of finite numbers")
         return [float(item) for item in value]
 
-    def matrix(self, key: str) -> np.ndarray:
+    def matrix(self, key: str) -> Float[np.ndarray, "n m"]:
         """Return equally long rows of finite numbers, (n, m)."""
         rows = self._get(key)
         regular = isinstance(rows, list) and rows and all(isinstance(r, list) and len(r) == len(rows[0]) for r in rows)

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import Form
@@ -72,14 +73,14 @@ class MixtureCovariance(Covariance, kind="mixture"):
         """Return itself: a mixture is evaluated in one way."""
         return self
 
-    def gram(self, X: Any, X2: Any = None, form: str = PART, *, s: float = 1.0) -> np.ndarray:
+    def gram(self, X: Any, X2: Any = None, form: str = PART, *, s: float = 1.0) -> Float[np.ndarray, "n m"]:
         """Return the mixture between points in raw units, (n, n'); `form` is ``"base"`` and `s` has no effect."""
         Z = self.to_coordinates(X)
         return np.asarray(
             self.fixed.components((form,), Z, None if X2 is None else self.to_coordinates(X2))[form].value
         )
 
-    def merit(self, Z: np.ndarray, direction: Directions) -> np.ndarray:
+    def merit(self, Z: Float[np.ndarray, "n d"], direction: Directions) -> Float[np.ndarray, " n"]:
         """Return 0 for each point, (n,), since a mixture predicts nothing; raises a `KernelError` for a direction."""
         if any(direction_signs(direction, self.tables)):
             raise KernelError("a kernel mixture does not predict what is good; direction must be 'unknown'")

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
@@ -48,7 +49,7 @@ class TrainedCovariance(Covariance):
         """Name of each table's target."""
         return tuple(member.record.target for member in self.members)
 
-    def merit(self, Z: np.ndarray, direction: Directions) -> np.ndarray:
+    def merit(self, Z: Float[np.ndarray, "n d"], direction: Directions) -> Float[np.ndarray, " n"]:
         """Return how good the tables say that points are, (n,), as `Covariance.merit` describes it."""
         signs = direction_signs(direction, self.tables)
         signed = [
@@ -122,12 +123,12 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         return self.fixed.decision.kernel
 
     @property
-    def support(self) -> np.ndarray:
+    def support(self) -> Float[np.ndarray, "N d"]:
         """Support vectors in frame coordinates, (n_sv, d)."""
         return self.fixed.decision.table.points
 
     @property
-    def alpha(self) -> np.ndarray:
+    def alpha(self) -> Float[np.ndarray, " N"]:
         """Dual coefficients, (n_sv,), in units of the (logarithm of the) target."""
         return self.fixed.decision.table.alpha
 
@@ -137,7 +138,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         return self.fixed.decision.bias
 
     @property
-    def weights(self) -> np.ndarray:
+    def weights(self) -> Float[np.ndarray, " d"]:
         """Coordinate weights lambda_j, (d,)."""
         weights = self.kernel.weights
         return np.ones(len(self.space.coordinate_names)) if weights is None else np.asarray(weights)
@@ -187,7 +188,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         CertifiedEvaluator(self.kernel, self.fixed.kernel.tables, self.support.shape[1], choice, tolerance)
         return replace(self, fixed=replace(self.fixed, choice=choice, tolerance=tolerance))
 
-    def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: float = 1.0) -> np.ndarray:
+    def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: float = 1.0) -> Float[np.ndarray, "n m"]:
         """Return the Gram matrix between points in raw units.
 
         Parameters
@@ -220,7 +221,9 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             return np.empty((0, 0))
         return finite(np.asarray(self.gram_of_coordinates(Z, Z2, form, s)))
 
-    def gram_of_coordinates(self, Z: np.ndarray, Z2: np.ndarray | None, form: str, s: float) -> np.ndarray:
+    def gram_of_coordinates(
+        self, Z: Float[np.ndarray, "n d"], Z2: Float[np.ndarray, "m d"] | None, form: str, s: float
+    ) -> Float[np.ndarray, "n m"]:
         """Return `gram` between frame coordinates (n, d) and (n', d), with nothing checked."""
         (name,) = get_form(form).parts
         value = self.fixed.components((name,), Z, Z2)[name].value
@@ -228,7 +231,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             return value * self.fixed.mean_diagonal
         return squared_exponential_profile(value, s) if form == "two_layer" else value
 
-    def gram_error(self, X: Any, X2: Any = None) -> np.ndarray:
+    def gram_error(self, X: Any, X2: Any = None) -> Float[np.ndarray, "n m"]:
         """Return bounds on the errors of the re-weighted Gram matrix, relative to sqrt(K^E(x, x) K^E(x', x')).
 
         Where K^E(x, x) itself is zero up to rounding, a relative error has no meaning and is infinite.
@@ -248,14 +251,14 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         of_x, of_y = (np.where(R.vanishing, np.inf, R.error / np.where(R.vanishing, 1.0, R.diagonal)) for R in (P, Q))
         return np.sqrt(np.multiply.outer(of_x, of_y))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Float[np.ndarray, " n"]:
         """Return the machine's prediction g(x) in the table's units, (n,), at points in raw units.
 
         Of labels, it is the decision value: above 0 for the label that counts as 1.
         """
         return finite(self.predict_at_coordinates(self.to_coordinates(X)))
 
-    def predict_at_coordinates(self, Z: np.ndarray) -> np.ndarray:
+    def predict_at_coordinates(self, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """Return `predict` at frame coordinates (n, d), with nothing checked."""
         g = np.asarray(self.fixed.decision(Z))
         return np.exp(g) if self.log_target else g

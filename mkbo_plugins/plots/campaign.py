@@ -5,6 +5,7 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
+from jaxtyping import Num
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from mkbo_plugins.core.gp.bayes_factor import AGAINST_TABLE, FEWEST, FOR_TABLE
@@ -15,7 +16,12 @@ from mkbo_plugins.report.bootstrap import bootstrap_interval
 
 
 def convergence(
-    curves: Mapping[str, np.ndarray], ylabel: str, *, ax: Any = None, log: bool = False, start: int = 1
+    curves: Mapping[str, Num[np.ndarray, "runs trials"]],
+    ylabel: str,
+    *,
+    ax: Any = None,
+    log: bool = False,
+    start: int = 1,
 ) -> Any:
     """Plot mean outcome over trials with a 95 % interval of the mean, by resampling runs.
 

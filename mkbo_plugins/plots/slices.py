@@ -6,6 +6,7 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from mkbo_plugins.core.forms import DEFAULT_FORM, FORMS
@@ -144,7 +145,9 @@ def prior_draws(
     return ax[0].figure
 
 
-def _slice(cov: Covariance, parameter: str, centre: Mapping[str, Any] | None) -> tuple[np.ndarray, np.ndarray]:
+def _slice(
+    cov: Covariance, parameter: str, centre: Mapping[str, Any] | None
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "1 d"]]:
     """Return raw points (n, d) along a parameter, and the raw point (1, d) they go through."""
     chosen = cov.space[parameter]
     if centre is None:
@@ -155,7 +158,7 @@ def _slice(cov: Covariance, parameter: str, centre: Mapping[str, Any] | None) ->
     return raw, middle
 
 
-def _values(parameter: Parameter) -> np.ndarray:
+def _values(parameter: Parameter) -> Float[np.ndarray, " n"]:
     """Return raw numbers across the range of a parameter, (n,)."""
     if parameter.indexed_levels:
         return np.arange(float(len(parameter.indexed_levels)))
@@ -164,7 +167,7 @@ def _values(parameter: Parameter) -> np.ndarray:
     return np.exp(values) if getattr(parameter, "log", False) else values
 
 
-def _prior(cov: Covariance, form: str, raw: np.ndarray) -> np.ndarray:
+def _prior(cov: Covariance, form: str, raw: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n n"]:
     """Return the covariance of a form with its usual scales between raw points, (n, n)."""
     if form not in FORMS:
         raise KernelError(f"form must be one of {list(FORMS)}, got {form!r}")
@@ -179,7 +182,9 @@ def _prior(cov: Covariance, form: str, raw: np.ndarray) -> np.ndarray:
     return np.asarray(model.value(model.pairs(points), np.array(theta)))
 
 
-def _draw(ax: Any, parameter: Parameter, values: np.ndarray, style: tuple[str, str, str], label: str | None) -> None:
+def _draw(
+    ax: Any, parameter: Parameter, values: Float[np.ndarray, " n"], style: tuple[str, str, str], label: str | None
+) -> None:
     """Draw values over the parameter's own numbers, or over the names of its levels."""
     colour, line, marker = style
     if parameter.indexed_levels:

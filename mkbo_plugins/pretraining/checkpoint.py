@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core.training.selection import Cell
 from mkbo_plugins.core.training.svr import LeaveOneOut
@@ -54,7 +55,7 @@ class Checkpoint:
             self._load()
         self._save()
 
-    def keep_evidence(self, weights: np.ndarray, converged: bool) -> None:
+    def keep_evidence(self, weights: Float[np.ndarray, " d"], converged: bool) -> None:
         """Keep the coordinate weights of the evidence, (d,), and whether its optimiser met its tolerance."""
         self.evidence = weights, converged
         self._save()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from mkbo_plugins.core.gp.exact_gp import held_out_residuals, symmetric_inverse
 from mkbo_plugins.core.training.subset import farthest_point_subset
@@ -33,9 +34,9 @@ class HeldOut:
         Names of the classes -1 and 1 where the target is a label, else None.
     """
 
-    values: np.ndarray
-    predicted: np.ndarray
-    numbers: np.ndarray
+    values: Float[np.ndarray, " n"]
+    predicted: Float[np.ndarray, " n"]
+    numbers: Int[np.ndarray, " n"]
     classes: tuple[str, str] | None
 
 
@@ -97,7 +98,7 @@ def held_out(
     return HeldOut(values, predicted, data.numbers, data.classes)
 
 
-def _of_machine(cov: PretrainedCovariance, X: np.ndarray, data: TrainingTable) -> np.ndarray:
+def _of_machine(cov: PretrainedCovariance, X: Float[np.ndarray, "N d"], data: TrainingTable) -> Float[np.ndarray, " N"]:
     gram = np.asarray(cov.kernel.gram(X))
     labels = data.classes is not None
     assert cov.C is not None
@@ -105,7 +106,7 @@ def _of_machine(cov: PretrainedCovariance, X: np.ndarray, data: TrainingTable) -
     return leave_one_out(gram, data.y, cov.C, epsilon, data.sample_weight, data.groups, labels=labels).residuals
 
 
-def _of_process(cov: PretrainedCovariance, X: np.ndarray, data: TrainingTable) -> np.ndarray:
+def _of_process(cov: PretrainedCovariance, X: Float[np.ndarray, "N d"], data: TrainingTable) -> Float[np.ndarray, " N"]:
     gram = np.asarray(cov.kernel.gram(X))
     scale = np.ones(len(X)) if data.sample_weight is None else data.sample_weight
     # A process leaves residuals of noise / amplitude times its dual vector, which gives back that ratio.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from mkbo_plugins.core import FreeKernel
 from mkbo_plugins.core.components.components import PretrainedComponents
@@ -61,8 +62,8 @@ class Rows:
 
     space: ParameterSpace
     data: TrainingTable
-    X: np.ndarray
-    used: np.ndarray
+    X: Float[np.ndarray, "N d"]
+    used: Int[np.ndarray, " n"]
 
     @classmethod
     def of(cls, data: TrainingTable, space: ParameterSpace, settings: Settings) -> "Rows":
@@ -72,7 +73,7 @@ class Rows:
         return cls(space, data, X, used)
 
     @property
-    def trained(self) -> np.ndarray:
+    def trained(self) -> Float[np.ndarray, "n d"]:
         """Frame coordinates of the rows trained on, (n, d)."""
         return self.X[self.used]
 
@@ -135,7 +136,9 @@ def _train(rows: Rows, sample: TrainingTable, settings: Settings, shared: FreeKe
     )
 
 
-def chained(earlier: Sequence[PretrainedCovariance], last: PretrainedCovariance, X: np.ndarray) -> PretrainedCovariance:
+def chained(
+    earlier: Sequence[PretrainedCovariance], last: PretrainedCovariance, X: Float[np.ndarray, "N d"]
+) -> PretrainedCovariance:
     """Return a covariance whose kernel further tables re-weight too (Theorem 3 applied to its own result).
 
     Parameters
@@ -152,13 +155,20 @@ def chained(earlier: Sequence[PretrainedCovariance], last: PretrainedCovariance,
 
 
 def _problem_key(
-    template: FreeKernel, ard: bool, X: np.ndarray, data: TrainingTable, ranges: np.ndarray, grids: dict[str, Any]
+    template: FreeKernel,
+    ard: bool,
+    X: Float[np.ndarray, "N d"],
+    data: TrainingTable,
+    ranges: Float[np.ndarray, " d"],
+    grids: dict[str, Any],
 ) -> str:
     values = [None if given is None else as_array(given, name) for name, given in grids.items()]
     return problem_key([template, bool(ard), X, data.y, data.groups, data.sample_weight, data.classes, ranges, *values])
 
 
-def _sample_note(decision: DecisionFunction, X: np.ndarray, data: TrainingTable, used: np.ndarray) -> SampleWarning:
+def _sample_note(
+    decision: DecisionFunction, X: Float[np.ndarray, "N d"], data: TrainingTable, used: Int[np.ndarray, " n"]
+) -> SampleWarning:
     others = np.setdiff1d(np.arange(len(X)), used)
     predicted, values = np.asarray(decision(X[others])), data.y[others]
     if data.classes is None:
@@ -173,7 +183,7 @@ def _sample_note(decision: DecisionFunction, X: np.ndarray, data: TrainingTable,
     )
 
 
-def _label_note(y: np.ndarray, classes: tuple[str, str]) -> str:
+def _label_note(y: Float[np.ndarray, " N"], classes: tuple[str, str]) -> str:
     counts = int(np.sum(y < 0)), int(np.sum(y > 0))
     return (
         f"label {classes[1]!r} ({counts[1]} rows) counts as 1 and {classes[0]!r} ({counts[0]} rows) as -1; each row is "
@@ -182,7 +192,7 @@ def _label_note(y: np.ndarray, classes: tuple[str, str]) -> str:
 
 
 def measure(
-    decision: DecisionFunction, X: np.ndarray, earlier: tuple[WeightedPoints, ...] = ()
+    decision: DecisionFunction, X: Float[np.ndarray, "N d"], earlier: tuple[WeightedPoints, ...] = ()
 ) -> PretrainedComponents:
     """Measure the scales of g and K^E over the table's rows; `earlier` as for `PretrainedComponents`."""
     g = np.asarray(decision(X))

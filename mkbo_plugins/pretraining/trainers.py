@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core import FreeKernel, WeightedPoints
 from mkbo_plugins.core.components.decision import DecisionFunction
@@ -32,20 +33,22 @@ ISOTROPIC_SIGMA_GRID = (0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)
 """Default squared length scales, in units of the mean squared distance between rows, which grows with dimension."""
 
 
-def _with_weights(template: FreeKernel, weights: np.ndarray, sigma: float) -> FreeKernel:
+def _with_weights(template: FreeKernel, weights: Float[np.ndarray, " d"], sigma: float) -> FreeKernel:
     """Return the kernel with these weights and sigma; kernels without a sigma carry it in their weights."""
     if template.exponent_rate is not None:
         return replace(template, weights=tuple(weights), sigma=sigma)  # type: ignore[call-arg]
     return replace(template, weights=tuple(weights / sigma))
 
 
-def _scaled(template: FreeKernel, weights: np.ndarray) -> tuple[np.ndarray, float]:
+def _scaled(template: FreeKernel, weights: Float[np.ndarray, " d"]) -> tuple[Float[np.ndarray, " d"], float]:
     """Split coordinate weights into relative ones, the largest being 1, and a squared length scale."""
     largest = float(weights.max())
     return weights / largest, getattr(template, "sigma", 1.0) / largest
 
 
-def _finite_gram(template: FreeKernel, X: np.ndarray, weights: np.ndarray, sigma: float) -> np.ndarray:
+def _finite_gram(
+    template: FreeKernel, X: Float[np.ndarray, "N d"], weights: Float[np.ndarray, " d"], sigma: float
+) -> Float[np.ndarray, "N N"]:
     """Return K_2 between the rows, (N, N), if double precision can hold it."""
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(weights / sigma).all()
@@ -59,7 +62,13 @@ def _finite_gram(template: FreeKernel, X: np.ndarray, weights: np.ndarray, sigma
 
 
 def _ard_fit(
-    template: FreeKernel, X: np.ndarray, data: TrainingTable, ranges: np.ndarray, *, progress: bool, **settings: Any
+    template: FreeKernel,
+    X: Float[np.ndarray, "N d"],
+    data: TrainingTable,
+    ranges: Float[np.ndarray, " d"],
+    *,
+    progress: bool,
+    **settings: Any,
 ) -> ArdFit:
     fit = None
     with (
@@ -87,7 +96,13 @@ class Trained(NamedTuple):
 
 
 def train_gp(
-    template: FreeKernel, X: np.ndarray, data: TrainingTable, ranges: np.ndarray, *, ard: bool, progress: bool
+    template: FreeKernel,
+    X: Float[np.ndarray, "N d"],
+    data: TrainingTable,
+    ranges: Float[np.ndarray, " d"],
+    *,
+    ard: bool,
+    progress: bool,
 ) -> Trained:
     """Return the dual vector and mean of a Gaussian process; parameters as for `train_svm`."""
     fit = _ard_fit(template, X, data, ranges, ard=ard, groups=data.groups, progress=progress)
@@ -99,9 +114,9 @@ def train_gp(
 
 def train_svm(
     template: FreeKernel,
-    X: np.ndarray,
+    X: Float[np.ndarray, "N d"],
     data: TrainingTable,
-    ranges: np.ndarray,
+    ranges: Float[np.ndarray, " d"],
     *,
     ard: bool,
     grids: dict[str, Any],
@@ -183,7 +198,7 @@ def train_svm(
     return Trained(decision, selection.C, epsilon, held_out_error(data, selection.loo.residuals), notes)
 
 
-def held_out_error(data: TrainingTable, residuals: np.ndarray) -> float:
+def held_out_error(data: TrainingTable, residuals: Float[np.ndarray, " N"]) -> float:
     """Return the weighted mean squared error of held-out predictions, for labels that of the predicted labels."""
     if data.classes is None:
         return float(np.average(residuals**2, weights=data.sample_weight))

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Num
 
 from mkbo_plugins.core.forms import Form
 from mkbo_plugins.core.gp.form_model import Points
@@ -74,7 +75,7 @@ class ColumnMap:
                 "regressor from the dimensions the optimiser gets"
             )
 
-    def recognise(self, X: np.ndarray) -> Inputs:
+    def recognise(self, X: Num[np.ndarray, "n columns"]) -> Inputs:
         """Return as what columns (n, size) were fed; where both may be, as scaled to [0, 1].
 
         Raises
@@ -87,7 +88,7 @@ class ColumnMap:
         self.check_normalised(X)
         return "normalised"
 
-    def check_normalised(self, X: np.ndarray) -> None:
+    def check_normalised(self, X: Num[np.ndarray, "n columns"]) -> None:
         """Raise a `SpaceError` if columns (n, size) cannot have been scaled to [0, 1]."""
         misfit = self._misfit(X, "normalised")
         if misfit is not None:
@@ -98,7 +99,7 @@ class ColumnMap:
                 "they are not, as its Optimizer does for EIps and PIps"
             )
 
-    def _misfit(self, X: np.ndarray, inputs: Inputs) -> tuple[str, np.ndarray] | None:
+    def _misfit(self, X: Num[np.ndarray, "n columns"], inputs: Inputs) -> tuple[str, Num[np.ndarray, "n size"]] | None:
         """Return the first dimension, with its columns, that cannot have been fed as `inputs` says."""
         for d, columns in self._split(X):
             low, high = d.bounds(inputs)
@@ -107,12 +108,18 @@ class ColumnMap:
                 return d.name, columns
         return None
 
-    def points(self, X: np.ndarray, inputs: Inputs) -> Points:
+    def points(self, X: Num[np.ndarray, "n columns"], inputs: Inputs) -> Points:
         """Map columns (n, size) to points."""
         frame, stock = np.hsplit(self._maps[inputs](self._values(X)), [len(self.pretrained.coordinate_names)])
         return Points(np.ascontiguousarray(frame), np.ascontiguousarray(stock))
 
-    def vjp(self, x: np.ndarray, inputs: Inputs, of_frame: np.ndarray, of_stock: np.ndarray) -> np.ndarray:
+    def vjp(
+        self,
+        x: Float[np.ndarray, " columns"],
+        inputs: Inputs,
+        of_frame: Float[np.ndarray, "m d"],
+        of_stock: Float[np.ndarray, "m k"],
+    ) -> Float[np.ndarray, "m columns"]:
         """Pull gradients (m, d) and (m, k) in the coordinates of one point (size,) back to its columns, (m, size)."""
         of_values = self._maps[inputs].vjp(self._values(x[None, :]), np.hstack([of_frame, of_stock]))
         parts = np.split(of_values, np.cumsum([len(d.source(inputs).columns) for d in self.dimensions])[:-1], axis=1)
@@ -120,13 +127,13 @@ class ColumnMap:
         blocks = zip(self.dimensions, parts, strict=True)
         return np.hstack([np.zeros((len(part), d.size)) if d.levels else part for d, part in blocks])
 
-    def _split(self, X: np.ndarray) -> Iterator[tuple[NamedDimension, np.ndarray]]:
+    def _split(self, X: Num[np.ndarray, "n columns"]) -> Iterator[tuple[NamedDimension, Num[np.ndarray, "n size"]]]:
         """Return the dimensions, each with its columns."""
         self.check_size(X.shape[1])
         ends = np.cumsum([d.size for d in self.dimensions])[:-1]
         return zip(self.dimensions, np.split(X, ends, axis=1), strict=True)
 
-    def _values(self, X: np.ndarray) -> np.ndarray:
+    def _values(self, X: Num[np.ndarray, "n columns"]) -> Float[np.ndarray, "n values"]:
         """Return columns of numbers, and weights of levels, (n, number of both)."""
         return np.hstack([_one_hot(columns, len(d.levels)) if d.levels else columns for d, columns in self._split(X)])
 
@@ -143,7 +150,7 @@ class ColumnMap:
         return CoordinateMap.of(labels, [*frame, *stock])
 
 
-def _one_hot(X: np.ndarray, levels: int) -> np.ndarray:
+def _one_hot(X: Num[np.ndarray, "n size"], levels: int) -> Float[np.ndarray, "n levels"]:
     """Return a weight of 1 for the level that the host rounds columns to, (n, number of levels)."""
     chosen = (X[:, 0] > 0.5).astype(int) if levels == 2 else np.argmax(X, axis=1)
     return np.eye(levels)[chosen]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from sklearn.gaussian_process.kernels import Hyperparameter
 from skopt.learning.gaussian_process.kernels import Kernel
 
@@ -121,7 +122,7 @@ class PretrainedKernel(Kernel):
 
     def __call__(
         self, X: Any, Y: Any = None, eval_gradient: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    ) -> Float[np.ndarray, "n m"] | tuple[Float[np.ndarray, "n n"], Float[np.ndarray, "n n p"]]:
         """Return the covariance (n, n'), and with `eval_gradient` its derivatives in `theta`, (n, n, p)."""
         if eval_gradient and Y is not None:
             raise KernelError("gradients in the hyperparameters are there where Y is None only")
@@ -129,12 +130,12 @@ class PretrainedKernel(Kernel):
         pairs = model.pairs(self.points(X), None if Y is None else self.points(Y))
         return model.gradient(pairs, self.theta) if eval_gradient else model.value(pairs, self.theta)
 
-    def diag(self, X: Any) -> np.ndarray:
+    def diag(self, X: Any) -> Float[np.ndarray, " n"]:
         """Return the diagonal of the covariance, (n,)."""
         model = self.model
         return model.value(model.pairs(self.points(X), elementwise=True), self.theta)
 
-    def gradient_x(self, x: Any, X_train: Any) -> np.ndarray:
+    def gradient_x(self, x: Any, X_train: Any) -> Float[np.ndarray, "n columns"]:
         """Return derivatives of the covariance between one point, (size,) or (1, size), and points, (n, size)."""
         x, y = np.ravel(np.asarray(x, dtype=float)), self.points(X_train)
         n = len(y.frame)
@@ -142,7 +143,9 @@ class PretrainedKernel(Kernel):
         pairs = model.pairs(repeated, y, elementwise=True)
         return self.to_columns(x, *model.pull(repeated, y, pairs, np.ones(n), self.theta))
 
-    def to_columns(self, x: np.ndarray, of_frame: np.ndarray, of_stock: np.ndarray) -> np.ndarray:
+    def to_columns(
+        self, x: Float[np.ndarray, " columns"], of_frame: Float[np.ndarray, "m d"], of_stock: Float[np.ndarray, "m k"]
+    ) -> Float[np.ndarray, "m columns"]:
         """Pull gradients (m, d) and (m, k) at one point (size,) back to its columns, (m, size)."""
         return self.columns.vjp(x, self.inputs, of_frame, of_stock)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 from sklearn.base import clone
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -181,7 +182,7 @@ class PretrainedRegressor(GaussianProcessRegressor):
         mean, variance = self._recent.get("moments", (X,), lambda kept: posterior.moments(points(kept)))
         return self._in_units(mean), self._deviation(variance)
 
-    def _predict_point(self, X: Any, return_std: bool, return_std_grad: bool) -> tuple[np.ndarray, ...]:
+    def _predict_point(self, X: Any, return_std: bool, return_std_grad: bool) -> tuple[Float[np.ndarray, "..."], ...]:
         """Predict with gradients; called at every step of a search, so that nothing but the shape is checked."""
         X = np.asarray(X, dtype=float)
         if X.ndim != 2 or len(X) != 1:
@@ -203,16 +204,16 @@ class PretrainedRegressor(GaussianProcessRegressor):
             return mean, kernel(X)
         return (mean, np.sqrt(kernel.diag(X))) if return_std else mean
 
-    def _in_units(self, mean: np.ndarray) -> np.ndarray:
+    def _in_units(self, mean: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
         return self.y_train_mean_ + self.y_train_std_ * mean
 
-    def _deviation(self, variance: np.ndarray) -> np.ndarray:
+    def _deviation(self, variance: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
         # Rounding can bring a variance below 0 where the data leaves nothing unexplained.
         return self.y_train_std_ * np.sqrt(np.maximum(variance, 0.0))
 
     def log_marginal_likelihood(
         self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True
-    ) -> float | tuple[float, np.ndarray]:
+    ) -> float | tuple[float, Float[np.ndarray, " p"]]:
         """Return the log marginal likelihood of the standardised training target.
 
         Parameters
@@ -255,7 +256,7 @@ class PretrainedRegressor(GaussianProcessRegressor):
         """Return the variance of the noise in units of the standardised target's, None if it is learned."""
         return None if self.noise == "gaussian" else float(self.noise) / self.y_train_std_**2 + NUGGET
 
-    def _restarts(self, density: PosteriorDensity) -> list[np.ndarray]:
+    def _restarts(self, density: PosteriorDensity) -> list[Float[np.ndarray, " p"]]:
         rng = check_random_state(self.random_state)
         means = np.array([prior.log_mean for prior in density.priors])
         spreads = np.array([prior.log_spread for prior in density.priors])

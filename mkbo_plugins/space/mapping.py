@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from array_api_compat import array_namespace, device
+from jaxtyping import Bool, Float, Int
 
 from mkbo_plugins.core.arrays import Array, constant
 from mkbo_plugins.space.matching import check_above_zero
@@ -103,7 +104,7 @@ class CoordinateMap:
         """Return the map to the coordinates of parameters, each with what stands for it."""
         return cls(tuple(columns), tuple(z for source, p, frame in sources for z in source.coordinates(p, frame)))
 
-    def __call__(self, X: Array) -> Array:
+    def __call__(self, X: Array) -> Float[Array, "... m"]:
         """Return the coordinates of columns.
 
         Raises
@@ -114,7 +115,7 @@ class CoordinateMap:
         _, low, high, factor = constant(self._scales, X)
         return factor * ((self._on_scale(X) - low) / (high - low)) - (factor - 1)
 
-    def vjp(self, X: np.ndarray, upstream: np.ndarray) -> np.ndarray:
+    def vjp(self, X: Float[np.ndarray, "... v"], upstream: Float[np.ndarray, "... m"]) -> Float[np.ndarray, "... v"]:
         """Pull gradients in the coordinates, (..., m), back to gradients in the columns, (..., v)."""
         _, low, high, factor = self._scales
         slope = np.where(self._exps, self._on_scale(X), 1.0) / np.where(self._logs, self._affine(X), 1.0)
@@ -123,7 +124,7 @@ class CoordinateMap:
             np.add.at(weights, (index, np.arange(len(index))), weight)
         return (upstream * slope * factor / (high - low)) @ weights.T
 
-    def _on_scale(self, X: Array) -> Array:
+    def _on_scale(self, X: Array) -> Float[Array, "... m"]:
         xp, s = array_namespace(X), self._affine(X)
         if self._logs.any():
             logs = xp.asarray(self._logs, device=device(X))
@@ -135,7 +136,7 @@ class CoordinateMap:
             s = xp.where(exps, xp.exp(xp.where(exps, s, 0.0)), s)
         return s
 
-    def _affine(self, X: Array) -> Array:
+    def _affine(self, X: Array) -> Float[Array, "... m"]:
         xp = array_namespace(X)
         terms: Any = sum(
             constant(weight, X) * xp.take(X, xp.asarray(index, device=device(X)), axis=-1)
@@ -144,21 +145,21 @@ class CoordinateMap:
         return xp.broadcast_to(constant(self._scales[0], X), (*X.shape[:-1], len(self.coordinates))) + terms
 
     @cached_property
-    def _terms(self) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _terms(self) -> list[tuple[Int[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
         """The first terms of all coordinates, columns and weights, (m,) each; then the second ones, and so on."""
         rounds = zip_longest(*(z.terms for z in self.coordinates), fillvalue=(next(iter(self.columns), None), 0.0))
         return [(np.array([self.columns.index(c) for c, _ in r]), np.array([w for _, w in r])) for r in rounds]
 
     @cached_property
-    def _scales(self) -> np.ndarray:
+    def _scales(self) -> Float[np.ndarray, "4 m"]:
         return np.array([(z.intercept, z.low, z.high, z.factor) for z in self.coordinates]).reshape(-1, 4).T
 
     @cached_property
-    def _logs(self) -> np.ndarray:
+    def _logs(self) -> Bool[np.ndarray, " m"]:
         return np.array([z.on_log and not z.of_log for z in self.coordinates])
 
     @cached_property
-    def _exps(self) -> np.ndarray:
+    def _exps(self) -> Bool[np.ndarray, " m"]:
         return np.array([z.of_log and not z.on_log for z in self.coordinates])
 
     @cached_property

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.errors import SpaceError
@@ -79,7 +80,7 @@ class NamedColumns:
         )
         return cls(target, names, len(pretrained.coordinate_names) if frame_columns else 0, coordinates)
 
-    def __call__(self, X: Array) -> Array:
+    def __call__(self, X: Array) -> Float[Array, "... d"]:
         """Map raw columns (..., number of names) to coordinates (..., frame coordinates and unit-scaled inputs).
 
         Raises

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, constant
 from mkbo_plugins.errors import SpaceError
@@ -36,7 +37,7 @@ class Parameter(ABC):
         return ()
 
     @abstractmethod
-    def to_coordinates(self, column: Array, frame: Frame) -> Array:
+    def to_coordinates(self, column: Array, frame: Frame) -> Float[Array, "*shape d"]:
         """Map a raw column (...) to frame coordinates (..., number of coordinates), for arrays and tensors alike."""
 
     @abstractmethod
@@ -50,7 +51,7 @@ class Parameter(ABC):
         """
 
     @abstractmethod
-    def from_unit(self, u: np.ndarray) -> np.ndarray:
+    def from_unit(self, u: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """Map numbers in [0, 1) to raw values spread evenly over the parameter, for space-filling designs."""
 
     @abstractmethod
@@ -92,7 +93,7 @@ class Scaled(Parameter):
     def coordinate_names(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def to_coordinates(self, column: Array, frame: Frame) -> Array:
+    def to_coordinates(self, column: Array, frame: Frame) -> Float[Array, "*shape d"]:
         if self.log:
             column = array_namespace(column).log(column)
         low, high = self.ends
@@ -155,7 +156,7 @@ class Numeric(Scaled):
             raise SpaceError(f"parameter {self.name!r} takes whole numbers, got {value!r}")
         return number
 
-    def from_unit(self, u: np.ndarray) -> np.ndarray:
+    def from_unit(self, u: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         # Every whole number stands for the interval that is rounded to it.
         margin = 0.5 if self.integer else 0.0
         low, high = self.lower - margin, self.upper + margin
@@ -207,7 +208,7 @@ class Ordered(Scaled):
         index = _level_index(value, self.name, self.levels)
         return float(self.levels[index]) if self.numeric else float(index)
 
-    def from_unit(self, u: np.ndarray) -> np.ndarray:
+    def from_unit(self, u: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         index = np.minimum((u * len(self.levels)).astype(int), len(self.levels) - 1)
         return np.asarray(self.levels, dtype=float)[index] if self.numeric else index.astype(float)
 
@@ -244,7 +245,7 @@ class Categorical(Parameter):
     def indexed_levels(self) -> tuple[Level, ...]:
         return self.levels
 
-    def to_coordinates(self, column: Array, frame: Frame) -> Array:
+    def to_coordinates(self, column: Array, frame: Frame) -> Float[Array, "*shape d"]:
         xp = array_namespace(column)
         index = constant(np.arange(len(self.levels)), column)
         # Linear between neighbouring indices, so that a relaxed index has a gradient; exact at whole ones.
@@ -253,7 +254,7 @@ class Categorical(Parameter):
     def to_raw(self, value: Any) -> float:
         return float(_level_index(value, self.name, self.levels))
 
-    def from_unit(self, u: np.ndarray) -> np.ndarray:
+    def from_unit(self, u: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         return np.minimum(np.floor(u * len(self.levels)), len(self.levels) - 1)
 
     def from_raw(self, raw: float) -> Level:

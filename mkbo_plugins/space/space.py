@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.errors import SpaceError
@@ -131,7 +132,7 @@ class ParameterSpace:
         """Name of the parameter that each frame coordinate belongs to."""
         return tuple(parameter.name for parameter in self.parameters for _ in parameter.coordinate_names)
 
-    def coordinate_ranges(self, frame: Frame) -> np.ndarray:
+    def coordinate_ranges(self, frame: Frame) -> Float[np.ndarray, " d"]:
         """Width of the interval each frame coordinate spans inside the bounds, (d,)."""
         wide = 2.0 if frame == "centred" else 1.0
         return np.array(
@@ -144,7 +145,7 @@ class ParameterSpace:
             raise SpaceError(f"unknown parameter {name!r}; the space has {list(self.names)}")
         return self.parameters[self.names.index(name)]
 
-    def to_coordinates(self, X: Array, frame: Frame = "centred") -> Array:
+    def to_coordinates(self, X: Array, frame: Frame = "centred") -> Float[Array, "... d"]:
         """Map raw points (..., number of parameters) to frame coordinates (..., d), for arrays and tensors alike."""
         check_frame(frame)
         if X.shape[-1] != len(self.parameters):
@@ -154,7 +155,7 @@ class ParameterSpace:
         xp = array_namespace(X)
         return xp.concat([p.to_coordinates(X[..., j], frame) for j, p in enumerate(self.parameters)], axis=-1)
 
-    def to_raw(self, points: Any, *, row_numbers: Sequence[int] | None = None) -> np.ndarray:
+    def to_raw(self, points: Any, *, row_numbers: Sequence[int] | None = None) -> Float[np.ndarray, "n columns"]:
         """Return user-facing points as a checked raw array.
 
         Parameters
@@ -212,7 +213,7 @@ class ParameterSpace:
             )
         return [{p.name: p.from_raw(v) for p, v in zip(self.parameters, row, strict=True)} for row in array]
 
-    def sobol(self, n: int, seed: int | None = 0) -> np.ndarray:
+    def sobol(self, n: int, seed: int | None = 0) -> Float[np.ndarray, "n columns"]:
         """Return `n` space-filling raw points, (n, number of parameters), from a scrambled Sobol sequence."""
         for name, value in {"n": n, "seed": 0 if seed is None else seed}.items():
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
@@ -223,7 +224,7 @@ class ParameterSpace:
         unit = engine.random_base2(max(0, math.ceil(math.log2(max(n, 1)))))[:n]
         return self.from_unit(unit)
 
-    def from_unit(self, unit: np.ndarray) -> np.ndarray:
+    def from_unit(self, unit: Float[np.ndarray, "n columns"]) -> Float[np.ndarray, "n columns"]:
         """Map points of the unit cube, (n, number of parameters), to raw ones spread evenly over the space."""
         return np.column_stack([p.from_unit(unit[:, j]) for j, p in enumerate(self.parameters)])
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from jaxtyping import Float, Int
 from scipy.stats import qmc
 
 from mkbo_plugins.errors import MkboError
@@ -38,10 +39,10 @@ class FiniteCandidates:
     """
 
     space: ParameterSpace
-    points: np.ndarray
+    points: Float[np.ndarray, "M d"]
 
     @property
-    def initial(self) -> np.ndarray:
+    def initial(self) -> Float[np.ndarray, "M d"]:
         """Points that stand for all, (M, d)."""
         return self.points
 
@@ -49,7 +50,9 @@ class FiniteCandidates:
         """Return the number of a candidate to report."""
         return int(index)
 
-    def untried(self, tried: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    def untried(
+        self, tried: Float[np.ndarray, "t d"], n: int
+    ) -> tuple[Int[np.ndarray, " k"], Float[np.ndarray, "k d"]]:
         """Return numbers and points of candidates not among those tried, at least n of them.
 
         Raises
@@ -66,7 +69,7 @@ class FiniteCandidates:
             raise MkboError(_too_few(n, len(left), len(self.points)))
         return left, self.points[left]
 
-    def best(self, merit: Merit, tried: np.ndarray, left: int) -> tuple[int, np.ndarray]:
+    def best(self, merit: Merit, tried: Float[np.ndarray, "t d"], left: int) -> tuple[int, Float[np.ndarray, "1 d"]]:
         """Return number and point (1, d) of the untried candidate of greatest merit."""
         indices, points = self.untried(tried, left)
         i = int(np.argmax(merit(points)))
@@ -89,11 +92,11 @@ class SpaceCandidates:
     seed: int
 
     @cached_property
-    def _unit(self) -> np.ndarray:
+    def _unit(self) -> Float[np.ndarray, "M d"]:
         return qmc.Sobol(len(self.space.names), seed=self.seed).random(SPREAD)
 
     @cached_property
-    def initial(self) -> np.ndarray:
+    def initial(self) -> Float[np.ndarray, "M d"]:
         """Points spread over the space, (M, d)."""
         return self._raw(self._unit)
 
@@ -101,7 +104,9 @@ class SpaceCandidates:
         """Return None: these candidates have no numbers."""
         return None
 
-    def untried(self, tried: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    def untried(
+        self, tried: Float[np.ndarray, "t d"], n: int
+    ) -> tuple[Int[np.ndarray, " k"], Float[np.ndarray, "k d"]]:
         """Return numbers and points of different spread points not among those tried, at least n of them.
 
         Raises
@@ -116,7 +121,7 @@ class SpaceCandidates:
             raise MkboError(f"{n} experiments are asked for, but only {len(kept)} different ones were found untried")
         return kept, self.initial[kept]
 
-    def best(self, merit: Merit, tried: np.ndarray, left: int) -> tuple[int, np.ndarray]:
+    def best(self, merit: Merit, tried: Float[np.ndarray, "t d"], left: int) -> tuple[int, Float[np.ndarray, "1 d"]]:
         """Return a number without meaning, and the point (1, d) of greatest merit found that was not tried."""
         kept, points = self.untried(tried, left)
         unit, values = self._unit[kept], merit(points)
@@ -133,12 +138,12 @@ class SpaceCandidates:
         i = int(np.argmax(values))
         return i, points[i : i + 1]
 
-    def _raw(self, unit: np.ndarray) -> np.ndarray:
+    def _raw(self, unit: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d"]:
         raw = self.space.from_unit(unit)
         return np.column_stack([_settable(p, raw[:, j]) for j, p in enumerate(self.space.parameters)])
 
 
-def _settable(parameter: Parameter, values: np.ndarray) -> np.ndarray:
+def _settable(parameter: Parameter, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """Round a real parameter to `RESOLUTION` decimal steps of its range, a logarithmic one to as many of its value."""
     if not isinstance(parameter, Numeric) or parameter.integer:
         return values

@@ -1,6 +1,7 @@
 """What the tables say of points of a target, as numbers and in words."""
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
 from mkbo_plugins.core.gp.form_model import Points
@@ -26,23 +27,25 @@ class TableForecast:
         What messages call these.
     """
 
-    def __init__(self, cov: TrainedCovariance, columns: NamedColumns, reference: np.ndarray, called: str) -> None:
+    def __init__(
+        self, cov: TrainedCovariance, columns: NamedColumns, reference: Float[np.ndarray, "N d"], called: str
+    ) -> None:
         self.cov, self.columns, self.called = cov, columns, called
         self.reference = [np.sort(values) for values in self.standardised(reference)]
 
-    def standardised(self, raw: np.ndarray) -> list[np.ndarray]:
+    def standardised(self, raw: Float[np.ndarray, "n d"]) -> list[Float[np.ndarray, " n"]]:
         """Return the standardised decision function of each table, (n,)."""
         views = self.cov.fixed.views(self.columns(raw))
         return [np.asarray(fixed.standardised_decision(Z)) for fixed, Z in views]
 
-    def predict(self, raw: np.ndarray) -> tuple[float, ...]:
+    def predict(self, raw: Float[np.ndarray, "1 d"]) -> tuple[float, ...]:
         """Return the predictions at one point (1, d) in each table's units."""
         views = self.cov.fixed.views(self.columns(raw))
         return tuple(
             float(member.predict_at_coordinates(Z)[0]) for member, (_, Z) in zip(self.cov.members, views, strict=True)
         )
 
-    def sentence(self, raw: np.ndarray, predictions: tuple[float, ...]) -> str:
+    def sentence(self, raw: Float[np.ndarray, "1 d"], predictions: tuple[float, ...]) -> str:
         """Return the predictions at one point (1, d) in words."""
         parts = []
         for predicted, member, (value,), reference in zip(
@@ -59,7 +62,12 @@ class TableForecast:
         return "; ".join(parts)
 
     def suggestion(
-        self, pool: FiniteCandidates | SpaceCandidates, index: int, point: np.ndarray, reason: Reason, why: str
+        self,
+        pool: FiniteCandidates | SpaceCandidates,
+        index: int,
+        point: Float[np.ndarray, "1 d"],
+        reason: Reason,
+        why: str,
     ) -> Suggestion:
         """Return the suggestion of a candidate, a point (1, d), with what the tables say of it."""
         predictions = self.predict(point)

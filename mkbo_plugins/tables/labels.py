@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.space.parameters import is_finite_number
@@ -10,7 +11,7 @@ from mkbo_plugins.space.parameters import is_finite_number
 SHOWN_CLASSES = 5
 
 
-def read_labels(values: list[Any], target: str) -> tuple[np.ndarray, tuple[str, str]]:
+def read_labels(values: list[Any], target: str) -> tuple[Float[np.ndarray, " N"], tuple[str, str]]:
     """Return labels as -1 and 1, (N,), and the names of these classes.
 
     Of truth values True is 1, of numbers the larger one, of texts the later one in alphabetical order.
@@ -47,7 +48,7 @@ def read_labels(values: list[Any], target: str) -> tuple[np.ndarray, tuple[str, 
     return np.where([value == classes[1] for value in plain], 1.0, -1.0), (str(classes[0]), str(classes[1]))
 
 
-def check_classes(y: np.ndarray, classes: tuple[str, str], groups: np.ndarray | None) -> None:
+def check_classes(y: Float[np.ndarray, " N"], classes: tuple[str, str], groups: Int[np.ndarray, " N"] | None) -> None:
     """Check that each class is left when any row, or group of rows, is held out.
 
     Raises
@@ -64,13 +65,17 @@ def check_classes(y: np.ndarray, classes: tuple[str, str], groups: np.ndarray | 
             )
 
 
-def balanced_weights(y: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
+def balanced_weights(
+    y: Float[np.ndarray, " N"], sample_weight: Float[np.ndarray, " N"] | None
+) -> Float[np.ndarray, " N"]:
     """Return weights, (N,), of mean 1, with which both classes weigh the same."""
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
     per_class = np.where(y > 0, np.sum(weight[y > 0]), np.sum(weight[y < 0]))
     return weight / per_class * len(y) / 2
 
 
-def error_rate(y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None) -> float:
+def error_rate(
+    y: Float[np.ndarray, " N"], predicted: Float[np.ndarray, " N"], weight: Float[np.ndarray, " N"] | None
+) -> float:
     """Return the weighted share of labels, -1 and 1, whose predictions are zero or of the other sign."""
     return float(np.average(y * predicted <= 0, weights=weight))

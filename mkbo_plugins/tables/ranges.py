@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.errors import TableWarning
 from mkbo_plugins.space.parameters import Numeric, Parameter, Scaled
@@ -92,7 +93,7 @@ def _doubt(table: Scaled, target: Scaled) -> str | None:
     return f"their largest numbers are {ratio:.0f} times apart" if ratio >= MOST_APART * (1 - 1e-9) else None
 
 
-def _raw_ends(parameter: Scaled) -> np.ndarray:
+def _raw_ends(parameter: Scaled) -> Float[np.ndarray, " 2"]:
     return np.exp(parameter.ends) if parameter.log else np.array(parameter.ends)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from jaxtyping import Float, Int, Shaped
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.messages.hints import did_you_mean, shown_value
@@ -48,18 +49,18 @@ class TrainingTable:
         Names of the classes -1 and 1 where the target is a label, else None.
     """
 
-    X: np.ndarray
-    y: np.ndarray
+    X: Float[np.ndarray, "N columns"]
+    y: Float[np.ndarray, " N"]
     target: str
-    groups: np.ndarray | None
-    sample_weight: np.ndarray | None
-    numbers: np.ndarray
+    groups: Int[np.ndarray, " N"] | None
+    sample_weight: Float[np.ndarray, " N"] | None
+    numbers: Int[np.ndarray, " N"]
     classes: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         check_target(self.y, self.target, self.classes, self.groups)
 
-    def rows(self, indices: np.ndarray) -> "TrainingTable":
+    def rows(self, indices: Int[np.ndarray, " n"]) -> "TrainingTable":
         """Return some of its rows.
 
         Raises
@@ -134,14 +135,14 @@ class PresentRows:
     """
 
     frame: Any
-    numbers: np.ndarray
+    numbers: Int[np.ndarray, " N"]
 
     @property
     def names(self) -> RowNames:
         """What they are called."""
         return RowNames.of(self.frame, self.numbers.tolist())
 
-    def inputs(self, space: ParameterSpace) -> np.ndarray:
+    def inputs(self, space: ParameterSpace) -> Float[np.ndarray, "n columns"]:
         """Return raw values, (n, number of parameters); raises and warns as `read_table`, for its caller's caller."""
         X = space.to_raw(self.frame, row_numbers=self.numbers.tolist())
         for name, values in zip(space.names, X.T, strict=True):
@@ -153,7 +154,9 @@ class PresentRows:
         warn_outside(X, space, self.names, stacklevel=5)
         return X
 
-    def target(self, name: str, task: Task, *, log_target: bool) -> tuple[np.ndarray, tuple[str, str] | None]:
+    def target(
+        self, name: str, task: Task, *, log_target: bool
+    ) -> tuple[Float[np.ndarray, " n"], tuple[str, str] | None]:
         """Return values, (n,), after the logarithm if one is asked for, or labels with the names of their classes."""
         values = self.frame[name].tolist()
         if task == "classification":
@@ -226,7 +229,7 @@ def _from_result(result: Any, target: str | None) -> tuple[Any, str]:
     return pd.DataFrame(result.x_iters, columns=names).assign(**{target: result.func_vals}), target
 
 
-def _level_columns(X: np.ndarray, space: ParameterSpace) -> dict[str, list[Any]]:
+def _level_columns(X: Shaped[np.ndarray, "N columns"], space: ParameterSpace) -> dict[str, list[Any]]:
     """Return array columns by name, with level indices of numeric arrays replaced by levels; gaps stay gaps."""
     if X.dtype.kind not in "fiu":
         return {name: X[:, j].tolist() for j, name in enumerate(space.names)}
@@ -241,7 +244,7 @@ def _level_columns(X: np.ndarray, space: ParameterSpace) -> dict[str, list[Any]]
     return columns
 
 
-def _per_row(values: Any, name: str, frame: Any) -> np.ndarray | None:
+def _per_row(values: Any, name: str, frame: Any) -> Shaped[np.ndarray, " N"] | None:
     if values is None:
         return None
     if isinstance(values, str):
@@ -284,7 +287,7 @@ def present_rows(frame: Any, columns: Sequence[str], missing: str) -> PresentRow
     return PresentRows(frame[~lacking], np.flatnonzero(~lacking))
 
 
-def _numbers(values: list[Any], what: str, names: RowNames, or_else: str = "") -> np.ndarray:
+def _numbers(values: list[Any], what: str, names: RowNames, or_else: str = "") -> Float[np.ndarray, " N"]:
     faulty = [i for i, value in enumerate(values) if not is_finite_number(value)]
     if faulty:
         faulty = odd_rows(values, faulty)
@@ -295,7 +298,9 @@ def _numbers(values: list[Any], what: str, names: RowNames, or_else: str = "") -
     return np.asarray(values, dtype=float)
 
 
-def check_target(y: np.ndarray, target: str, classes: tuple[str, str] | None, groups: np.ndarray | None) -> None:
+def check_target(
+    y: Float[np.ndarray, " N"], target: str, classes: tuple[str, str] | None, groups: Int[np.ndarray, " N"] | None
+) -> None:
     """Raise a `TableError` if a target is constant or of a strange scale, or too few rows or groups have a label."""
     if classes is not None:
         check_classes(y, classes, groups)
@@ -308,7 +313,7 @@ def check_target(y: np.ndarray, target: str, classes: tuple[str, str] | None, gr
         raise TableError(f"target {target!r} spreads over {spread:g}, too much or too little; use other units")
 
 
-def _weights(values: np.ndarray, names: RowNames) -> np.ndarray:
+def _weights(values: Shaped[np.ndarray, " N"], names: RowNames) -> Float[np.ndarray, " N"]:
     weights = _numbers(values.tolist(), "sample_weight", names)
     faulty = np.flatnonzero(weights <= 0)
     if faulty.size == 0:
@@ -323,7 +328,7 @@ def _weights(values: np.ndarray, names: RowNames) -> np.ndarray:
     return weights
 
 
-def _labels(values: np.ndarray, names: RowNames) -> np.ndarray:
+def _labels(values: Shaped[np.ndarray, " N"], names: RowNames) -> Shaped[np.ndarray, " N"]:
     import pandas as pd
 
     missing = np.flatnonzero(pd.isna(values))
@@ -332,7 +337,7 @@ def _labels(values: np.ndarray, names: RowNames) -> np.ndarray:
     return _numbered(values)
 
 
-def _numbered(groups: np.ndarray) -> np.ndarray:
+def _numbered(groups: Shaped[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
     import pandas as pd
 
     labels = pd.factorize(groups)[0]
@@ -341,7 +346,9 @@ def _numbered(groups: np.ndarray) -> np.ndarray:
     return np.asarray(labels)
 
 
-def warn_outside(X: np.ndarray, space: ParameterSpace, names: RowNames, *, stacklevel: int = 3) -> None:
+def warn_outside(
+    X: Float[np.ndarray, "N columns"], space: ParameterSpace, names: RowNames, *, stacklevel: int = 3
+) -> None:
     """Warn of rows that lie outside the bounds of a space by more than `FAR_OUTSIDE`.
 
     Parameters
@@ -376,7 +383,7 @@ def warn_outside(X: np.ndarray, space: ParameterSpace, names: RowNames, *, stack
             )
 
 
-def _warn_replicates(X: np.ndarray) -> None:
+def _warn_replicates(X: Float[np.ndarray, "N columns"]) -> None:
     repeated = len(X) - len(np.unique(X, axis=0))
     if repeated:
         subject = "1 row repeats" if repeated == 1 else f"{repeated} rows repeat"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.messages.hints import shown_value
@@ -36,12 +37,12 @@ class Trials:
         Points whose outcome is not known yet, (p, d).
     """
 
-    X: np.ndarray
-    y: np.ndarray
-    pending: np.ndarray
+    X: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, " n"]
+    pending: Float[np.ndarray, "p d"]
 
     @property
-    def tried(self) -> np.ndarray:
+    def tried(self) -> Float[np.ndarray, "n d"]:
         """All points, (n + p, d)."""
         return np.concatenate([self.X, self.pending])
 
@@ -84,12 +85,12 @@ class Trials:
         return cls(raw[~pending], y, raw[pending])
 
 
-def equal_up_to_rounding(points: np.ndarray, point: np.ndarray) -> np.ndarray:
+def equal_up_to_rounding(points: Float[np.ndarray, "N d"], point: Float[np.ndarray, " d"]) -> Bool[np.ndarray, " N"]:
     """Return which points (N, d) are a point (d,), up to the digits that files keep, (N,)."""
     return np.isclose(points, point, rtol=SAME, atol=0.0).all(axis=1)
 
 
-def differ(points: np.ndarray, tried: np.ndarray) -> np.ndarray:
+def differ(points: Float[np.ndarray, "N d"], tried: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " N"]:
     """Return which points (N, d) are not among those tried, (n, d), as booleans (N,)."""
     alike = (equal_up_to_rounding(points, point) for point in tried)
     return ~np.any([np.zeros(len(points), dtype=bool), *alike], axis=0)

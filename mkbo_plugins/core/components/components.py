@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, per_pair
 from mkbo_plugins.core.components.decision import DecisionFunction
@@ -29,10 +30,12 @@ class Component(Protocol):
     """A function of two sets of points, evaluated at them: its value, and the way of gradients back to them."""
 
     @property
-    def value(self) -> Array:
+    def value(self) -> Float[Array, "..."]:
         """Its value, (..., n, n'), or, of points paired row by row, (..., n)."""
 
-    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+    def vjp(
+        self, upstream: Float[Array, "..."], *, second: bool = True
+    ) -> tuple[Float[Array, "... d"], Float[Array, "... d"] | None]:
         """Pull a gradient with respect to the value back to both points.
 
         Parameters
@@ -62,7 +65,12 @@ class ModelComponents(Protocol):
         """The same with larger errors, faster, for many points of which the best are wanted."""
 
     def components(
-        self, names: Iterable[str], X: Array, Y: Array | None = None, *, elementwise: bool = False
+        self,
+        names: Iterable[str],
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"] | None = None,
+        *,
+        elementwise: bool = False,
     ) -> Mapping[str, Component]:
         """Return components between points by name, as `PretrainedComponents.components`."""
 
@@ -70,12 +78,18 @@ class ModelComponents(Protocol):
 class FixedComponents(ModelComponents, Protocol):
     """What hosts need of a pre-trained covariance, be it of one table, of several, or a kernel mixture."""
 
-    def correlation(self, X: Array, Y: Array) -> Array:
+    def correlation(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         """Return the prior correlation between points (n, d) and (n', d), (n, n')."""
 
     def composed(
-        self, name: str, X: Array, Y: Array | None, S: DifferentiableSum, *, elementwise: bool = False
-    ) -> Array:
+        self,
+        name: str,
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"] | None,
+        S: DifferentiableSum,
+        *,
+        elementwise: bool = False,
+    ) -> Float[Array, "..."]:
         """Return the value of a component, as `PretrainedComponents.composed`."""
 
 
@@ -87,11 +101,13 @@ class Scaled:
     unit: float
 
     @property
-    def value(self) -> Array:
+    def value(self) -> Float[Array, "..."]:
         """The quotient."""
         return self.component.value / self.unit
 
-    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+    def vjp(
+        self, upstream: Float[Array, "..."], *, second: bool = True
+    ) -> tuple[Float[Array, "... d"], Float[Array, "... d"] | None]:
         """Return what `Component.vjp` does."""
         return self.component.vjp(upstream / self.unit, second=second)
 
@@ -99,13 +115,15 @@ class Scaled:
 class PullableKernel(Protocol):
     """A kernel of two arguments with the way of gradients back through its Gram matrices."""
 
-    def __call__(self, *points: Array) -> Array:
+    def __call__(self, *points: Array) -> Float[Array, "..."]:
         """Return the kernel between points paired row by row."""
 
-    def gram(self, X: Array, Y: Array | None = None) -> Array:
+    def gram(self, X: Float[Array, "... n d"], Y: Float[Array, "... m d"] | None = None) -> Float[Array, "... n m"]:
         """Return the kernel between all points."""
 
-    def pull(self, X: Array, Y: Array, upstream: Array) -> tuple[Array, Array | None]:
+    def pull(
+        self, X: Float[Array, "... n d"], Y: Float[Array, "... m d"], upstream: Float[Array, "... n m"]
+    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
         """Pull a gradient with respect to ``gram(X, Y)`` back to X and Y."""
 
 
@@ -114,18 +132,20 @@ class KernelGram:
     """A kernel between points (..., n, d) and (..., n', d), None standing for the same points."""
 
     kernel: PullableKernel
-    X: Array
-    Y: Array | None
+    X: Float[Array, "... n d"]
+    Y: Float[Array, "... m d"] | None
     elementwise: bool
 
     @cached_property
-    def value(self) -> Array:
+    def value(self) -> Float[Array, "..."]:
         """Its value."""
         if self.elementwise:
             return self.kernel(self.X, self.X if self.Y is None else self.Y)
         return self.kernel.gram(self.X, self.Y)
 
-    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+    def vjp(
+        self, upstream: Float[Array, "..."], *, second: bool = True
+    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
         """Return what `Component.vjp` does."""
         X, Y = self.X, self.X if self.Y is None else self.Y
         if not self.elementwise:
@@ -148,15 +168,15 @@ class Decided:
     decision: DecisionFunction
     mean: float
     spread: float
-    points: Array
+    points: Float[Array, "... n d"]
 
     @cached_property
-    def values(self) -> Array:
+    def values(self) -> Float[Array, "... n"]:
         """Its values, (..., n)."""
         return (self.decision(self.points) - self.mean) / self.spread
 
     @cached_property
-    def gradient(self) -> Array:
+    def gradient(self) -> Float[Array, "... n d"]:
         """Its gradient in each point, (..., n, d)."""
         return self.decision.gradient(self.points) / self.spread
 
@@ -171,11 +191,13 @@ class OfDecision:
     elementwise: bool
 
     @cached_property
-    def value(self) -> Array:
+    def value(self) -> Float[Array, "..."]:
         """Its value."""
         return self.symmetric.function(*self._sides)
 
-    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+    def vjp(
+        self, upstream: Float[Array, "..."], *, second: bool = True
+    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
         """Return what `Component.vjp` does."""
         xp = array_namespace(upstream)
         left, right = self._sides
@@ -187,7 +209,7 @@ class OfDecision:
         return of_x, (to_y if self.elementwise else xp.sum(to_y, axis=-2))[..., None] * self.y.gradient
 
     @property
-    def _sides(self) -> tuple[Array, Array]:
+    def _sides(self) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         return per_pair(self.x.values, self.y.values, elementwise=self.elementwise)
 
 
@@ -233,11 +255,11 @@ class PretrainedComponents:
         """Number of tables that have parts and scales of their own: one."""
         return 1
 
-    def views(self, X: Array) -> tuple[tuple["PretrainedComponents", Array], ...]:
+    def views(self, X: Float[Array, "... n d"]) -> tuple[tuple["PretrainedComponents", Float[Array, "... n d"]], ...]:
         """Return the covariance of each table with the coordinates (..., n, d) that it is a function of."""
         return ((self, X),)
 
-    def correlation(self, X: Array, Y: Array) -> Array:
+    def correlation(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         """Return the normalised free kernel between points (n, d) and (n', d), (n, n')."""
         return self._correlation.gram(X, Y)
 
@@ -245,13 +267,18 @@ class PretrainedComponents:
     def _correlation(self) -> NormalisedKernel:
         return normalise(self.decision.kernel)
 
-    def standardised_decision(self, X: Array) -> Array:
+    def standardised_decision(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n"]:
         """Return g at points (..., n, d), centred and scaled by its mean and spread over the table's rows."""
         values = self._decided(X).values
         return array_namespace(values).asarray(values, copy=True)
 
     def components(
-        self, names: Iterable[str], X: Array, Y: Array | None = None, *, elementwise: bool = False
+        self,
+        names: Iterable[str],
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"] | None = None,
+        *,
+        elementwise: bool = False,
     ) -> dict[str, Component]:
         """Return fixed components between points by name: their values, and the way of gradients back through them.
 
@@ -266,31 +293,31 @@ class PretrainedComponents:
         elementwise
             Pair X with Y row by row, giving (..., n), instead of all with all, giving (..., n, n').
         """
-        found: dict[str, Component] = {}
+        by_name: dict[str, Component] = {}
         sides: tuple[Decided, Decided] | None = None
         for name in names:
             if name == "base":
-                found[name] = KernelGram(self.decision.kernel, X, Y, elementwise)
+                by_name[name] = KernelGram(self.decision.kernel, X, Y, elementwise)
             elif name in OF_DECISION:
                 if sides is None:
                     x = self._decided(X)
                     sides = x, x if Y is None else self._decided(Y)
-                found[name] = OfDecision(*sides, OF_DECISION[name], elementwise)
+                by_name[name] = OfDecision(*sides, OF_DECISION[name], elementwise)
             else:
                 formula, has_unit = OF_KERNEL[name]
                 matrix = gram(formula, self.kernel.evaluator, X, Y, elementwise=elementwise)
-                found[name] = Scaled(matrix, self.mean_diagonal) if has_unit else matrix
-        return found
+                by_name[name] = Scaled(matrix, self.mean_diagonal) if has_unit else matrix
+        return by_name
 
     def composed(
         self,
         name: str,
-        X: Array,
-        Y: Array | None,
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"] | None,
         S: DifferentiableSum,
         *,
         elementwise: bool = False,
-    ) -> Array:
+    ) -> Float[Array, "..."]:
         """Return the value of a component by operations that a host differentiates; S as for `gram.composed`."""
         if name == "base":
             return KernelGram(self.decision.kernel, X, Y, elementwise).value
@@ -303,7 +330,7 @@ class PretrainedComponents:
         value = composed(formula, self.kernel.evaluator, X, Y, S, elementwise=elementwise)
         return value / self.mean_diagonal if has_unit else value
 
-    def _decided(self, X: Array) -> Decided:
+    def _decided(self, X: Float[Array, "... n d"]) -> Decided:
         return self._recent.get(
             "decision", (X,), lambda points: Decided(self.decision, self.decision_mean, self.decision_spread, points)
         )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, constant
 from mkbo_plugins.core.kernels import FreeKernel
@@ -27,12 +28,12 @@ class DecisionFunction:
     table: WeightedPoints
     bias: float
 
-    def __call__(self, X: Array) -> Array:
+    def __call__(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n"]:
         """Return g at points X (..., n, d), (..., n)."""
         xp = array_namespace(X)
         return xp.matmul(self.kernel.gram(X, constant(self.table.points, X)), constant(self.table.alpha, X)) + self.bias
 
-    def gradient(self, X: Array) -> Array:
+    def gradient(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n d"]:
         """Return the gradient of g at points (..., n, d), of their shape."""
         support, alpha = constant(self.table.points, X), constant(self.table.alpha, X)
         upstream = array_namespace(X).broadcast_to(alpha, (*X.shape[:-1], alpha.shape[0]))

@@ -7,6 +7,7 @@ from itertools import accumulate
 from operator import mul
 
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.components.components import COMPONENTS, Component, PretrainedComponents
@@ -30,7 +31,7 @@ class SeveralTables:
     columns: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, views: Sequence[tuple[PretrainedComponents, Array]]) -> "tuple[SeveralTables, Array]":
+    def of(cls, views: Sequence[tuple[PretrainedComponents, Float[Array, "n _d"]]]) -> "tuple[SeveralTables, Array]":
         """Put covariances side by side that see the same points, each in coordinates (n, d_i) of its own.
 
         Returns
@@ -55,41 +56,46 @@ class SeveralTables:
         """The same with larger errors, as `PretrainedComponents.coarse`."""
         return replace(self, members=tuple(member.coarse for member in self.members))
 
-    def views(self, X: Array) -> tuple[tuple[PretrainedComponents, Array], ...]:
+    def views(self, X: Float[Array, "... n d"]) -> tuple[tuple[PretrainedComponents, Float[Array, "... n _d"]], ...]:
         """Return the covariance of each table with those of the coordinates (..., n, d) that it is a function of."""
         return tuple(
             (member, X[..., list(columns)]) for member, columns in zip(self.members, self.columns, strict=True)
         )
 
-    def correlation(self, X: Array, Y: Array) -> Array:
+    def correlation(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         """Return the product of the tables' normalised free kernels, (n, n'): points are alike if all tables say so."""
         pairs = zip(self.views(X), self.views(Y), strict=True)
         return reduce(mul, (member.correlation(x, y) for (member, x), (_, y) in pairs))
 
     def components(
-        self, names: Iterable[str], X: Array, Y: Array | None = None, *, elementwise: bool = False
+        self,
+        names: Iterable[str],
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"] | None = None,
+        *,
+        elementwise: bool = False,
     ) -> dict[str, Component]:
         """Return components as `PretrainedComponents.components` does, each table's by the names of `of_table`."""
         asked = [(name, *self._names[name]) for name in names]
-        found: dict[str, Component] = {}
+        by_name: dict[str, Component] = {}
         for table in {table for _, _, table in asked}:
             columns = list(self.columns[table])
             plain = {plain: name for name, plain, of in asked if of == table}
             of_y = None if Y is None else Y[..., columns]
             of_table = self.members[table].components(plain, X[..., columns], of_y, elementwise=elementwise)
             for key, component in of_table.items():
-                found[plain[key]] = OfColumns(component, columns, X.shape[-1])
-        return {name: found[name] for name, _, _ in asked}
+                by_name[plain[key]] = OfColumns(component, columns, X.shape[-1])
+        return {name: by_name[name] for name, _, _ in asked}
 
     def composed(
         self,
         name: str,
-        X: Array,
-        Y: Array | None,
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"] | None,
         S: DifferentiableSum,
         *,
         elementwise: bool = False,
-    ) -> Array:
+    ) -> Float[Array, "..."]:
         """Return the value of a component of one table as `PretrainedComponents.composed` does."""
         plain, table = self._names[name]
         columns = list(self.columns[table])
@@ -112,16 +118,18 @@ class OfColumns:
     dimension: int
 
     @property
-    def value(self) -> Array:
+    def value(self) -> Float[Array, "..."]:
         """Its value."""
         return self.component.value
 
-    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+    def vjp(
+        self, upstream: Float[Array, "..."], *, second: bool = True
+    ) -> tuple[Float[Array, "... d"], Float[Array, "... d"] | None]:
         """Return what `Component.vjp` does."""
         of_x, of_y = self.component.vjp(upstream, second=second)
         return self._spread(of_x), None if of_y is None else self._spread(of_y)
 
-    def _spread(self, gradient: Array) -> Array:
+    def _spread(self, gradient: Float[Array, "*batch columns"]) -> Float[Array, "*batch d"]:
         """Return a gradient with respect to some columns as one with respect to all."""
         xp = array_namespace(gradient)
         result = xp.zeros((*gradient.shape[:-1], self.dimension), dtype=gradient.dtype, device=gradient.device)

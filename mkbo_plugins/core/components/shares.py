@@ -3,13 +3,14 @@
 import math
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core.evaluation.features import monomial_exponents, monomial_weights, monomials
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 
 
 def parameter_shares(
-    kernel: ReweightedKernel, owners: tuple[str, ...], points: np.ndarray, max_features: int = 20_000
+    kernel: ReweightedKernel, owners: tuple[str, ...], points: Float[np.ndarray, "n d"], max_features: int = 20_000
 ) -> tuple[dict[frozenset[str], float], float]:
     """Return how the prior variance over `points` divides among sets of parameters.
 

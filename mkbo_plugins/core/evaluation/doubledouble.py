@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, device
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, constant
 
@@ -29,8 +30,8 @@ from mkbo_plugins.core.arrays import Array, constant
 class DoubleDouble(NamedTuple):
     """The unevaluated sum ``hi + lo`` of float64 arrays of one shape, ``|lo|`` at most half an ulp of `hi`."""
 
-    hi: Array
-    lo: Array
+    hi: Float[Array, "*shape"]
+    lo: Float[Array, "*shape"]
 
 
 STEPS_LOG2 = 12
@@ -53,7 +54,7 @@ TILE = 1 << 14
 """Entries that `exp` works on at once, so that its dozen temporaries stay in the second-level cache."""
 
 
-def two_sum(a: Array, b: Array) -> DoubleDouble:
+def two_sum(a: Float[Array, "..."], b: Float[Array, "..."]) -> DoubleDouble:
     """Return ``a + b`` without error (Knuth)."""
     hi = a + b
     of_b = hi - a
@@ -62,7 +63,7 @@ def two_sum(a: Array, b: Array) -> DoubleDouble:
     return DoubleDouble(hi, lo)
 
 
-def two_product(a: Array, b: Array) -> DoubleDouble:
+def two_product(a: Float[Array, "..."], b: Float[Array, "..."]) -> DoubleDouble:
     """Return ``a * b`` without error (Dekker), within the range that the module states."""
     hi = a * b
     a_hi, a_lo = _split(a)
@@ -74,7 +75,7 @@ def two_product(a: Array, b: Array) -> DoubleDouble:
     return DoubleDouble(hi, lo)
 
 
-def from_double(a: Array) -> DoubleDouble:
+def from_double(a: Float[Array, "..."]) -> DoubleDouble:
     """Return doubles as double-doubles."""
     return DoubleDouble(a, array_namespace(a).zeros_like(a))
 
@@ -114,7 +115,7 @@ def dot(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     a1, a2, a3, a4 = _slices(a, bits)
     b1, b2, b3, b4 = _slices(b, bits)
 
-    def matmul(left: list[Array], right: list[Array]) -> Array:
+    def matmul(left: list[Float[Array, "n d"]], right: list[Float[Array, "p d"]]) -> Float[Array, "n p"]:
         return xp.matmul(xp.concat(left, axis=-1), xp.concat(right, axis=-1).T)
 
     hi, lo = two_sum(matmul([a1], [b1]), matmul([a1, a2], [b2, b1]))
@@ -160,7 +161,7 @@ def exp(x: DoubleDouble) -> DoubleDouble:
     return DoubleDouble(*(xp.reshape(xp.concat(part), x.hi.shape) for part in zip(*tiles, strict=True)))
 
 
-def log(values: np.ndarray) -> DoubleDouble:
+def log(values: Float[np.ndarray, "..."]) -> DoubleDouble:
     """Return the logarithms of host doubles from 1e-290 to 1e290, with an error of ``(8 + |log|) * eps``."""
     first = np.log(values)
     ratio = multiply(exp(from_double(-first)), from_double(values))
@@ -169,20 +170,20 @@ def log(values: np.ndarray) -> DoubleDouble:
     return add(DoubleDouble(first, -0.5 * excess.hi**2), excess)
 
 
-def _split(a: Array) -> tuple[Array, Array]:
+def _split(a: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
     """Return two halves of 26 bits whose sum is `a` (Veltkamp)."""
     hi = a * 134217729.0  # 2**27 + 1
     hi = hi - (hi - a)
     return hi, a - hi
 
 
-def _normalise(hi: Array, lo: Array) -> DoubleDouble:
+def _normalise(hi: Float[Array, "*shape"], lo: Float[Array, "*shape"]) -> DoubleDouble:
     """Return ``hi + lo`` without error where ``|hi| >= |lo|`` (Dekker)."""
     total = hi + lo
     return DoubleDouble(total, lo - (total - hi))
 
 
-def _slices(a: DoubleDouble, bits: int) -> list[Array]:
+def _slices(a: DoubleDouble, bits: int) -> list[Float[Array, "n d"]]:
     """Return three slices of at most ``bits + 2`` bits below each row's maximum, and the remainder, as doubles."""
     xp = array_namespace(a.hi)
     hi, lo = a

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace
+from jaxtyping import Float, Int
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluation.feature_sum import PRODUCT_COST, FeatureSum
@@ -106,7 +107,7 @@ class CertifiedEvaluator:
             "_values": ValueCache(KEPT_RESULTS),
         }
 
-    def prepare(self, X: Array, Y: Array | None = None) -> tuple[Prepared, Prepared]:
+    def prepare(self, X: Float[Array, "n d"], Y: Float[Array, "m d"] | None = None) -> tuple[Prepared, Prepared]:
         """Return two sets of points made ready for one and the same way to evaluate S.
 
         Parameters
@@ -118,7 +119,7 @@ class CertifiedEvaluator:
         P, *others = self.ready((X,) if Y is None else (X, Y), (n, m), n * m)
         return P, others[0] if others else P
 
-    def ready(self, sets: Sequence[Array], sizes: tuple[int, int], entries: int) -> list[Prepared]:
+    def ready(self, sets: Sequence[Float[Array, "_n d"]], sizes: tuple[int, int], entries: int) -> list[Prepared]:
         """Return sets of points made ready for the cheapest way to evaluate S that meets the tolerance at all of them.
 
         Parameters
@@ -146,7 +147,7 @@ class CertifiedEvaluator:
         """Return a result between points that batches share, kept for as long as they are the points kept ready."""
         return self._values.get((key, P, Q), (), compute)
 
-    def pointwise(self, U: Array) -> ScaledSum:
+    def pointwise(self, U: Float[Array, "... d"]) -> ScaledSum:
         """Return S at points U (..., d), each result (...), for kernels of any number of arguments."""
         xp = array_namespace(U)
         roots = xp.sqrt(xp.abs(U))
@@ -195,7 +196,9 @@ class CertifiedEvaluator:
         kind = " in double-double arithmetic" if self.choice == "extended" else ""
         return f"{self.pairs.describe()}{kind}, error kept below {self.tolerance:g} where possible"
 
-    def _candidates(self, sets: Sequence[Array], sizes: tuple[int, int], entries: int) -> Iterator[SumForm]:
+    def _candidates(
+        self, sets: Sequence[Float[Array, "_n d"]], sizes: tuple[int, int], entries: int
+    ) -> Iterator[SumForm]:
         """Yield the ways to try, the cheapest first, made only when their turn comes."""
         xp = array_namespace(*sets)
         reach = max(float(xp.max(xp.abs(Z))) if math.prod(Z.shape) else 0.0 for Z in sets)
@@ -249,23 +252,23 @@ class CertifiedEvaluator:
         if self.choice == "auto":
             limit = int(min(limit, 2 * self.pairs.terms / PRODUCT_COST))
         tolerance = 0.0 if self.base.exponent_rate is None else self.tolerance
-        found = truncate(self.base, self._scaled_tables, radius, tolerance, limit)
-        if found is None:
+        truncation = truncate(self.base, self._scaled_tables, radius, tolerance, limit)
+        if truncation is None:
             return None
-        monomials, weights, charges = found
+        monomials, weights, charges = truncation
         if self._cancels(weights, monomials.degrees, radius):
             weights = monomial_weights(self.base, self._scaled_tables, monomials.exponents, extended=True)
         return self._assemble(monomials, weights, charges)
 
-    def _refine(self, found: FeatureSum | None) -> FeatureSum | None:
+    def _refine(self, features: FeatureSum | None) -> FeatureSum | None:
         """Return features with weights computed in double-double arithmetic."""
-        if found is None:
+        if features is None:
             return None
-        weights = monomial_weights(self.base, self._scaled_tables, found.monomials.exponents, extended=True)
-        unit = math.exp(found.log_unit - self._log_scale)
-        return self._assemble(found.monomials, weights, found.charges * unit**2)
+        weights = monomial_weights(self.base, self._scaled_tables, features.monomials.exponents, extended=True)
+        unit = math.exp(features.log_unit - self._log_scale)
+        return self._assemble(features.monomials, weights, features.charges * unit**2)
 
-    def _assemble(self, monomials: Monomials, weights: Weights, charges: np.ndarray) -> FeatureSum:
+    def _assemble(self, monomials: Monomials, weights: Weights, charges: Float[np.ndarray, " M"]) -> FeatureSum:
         unit = float(np.abs(weights.value).max()) or 1.0
         log_unit = math.log(unit) + self._log_scale
         return FeatureSum(
@@ -290,7 +293,7 @@ class CertifiedEvaluator:
         """Logarithm of the unit of feature weights from `_scaled_tables`."""
         return sum(self._powers) * math.log(2)
 
-    def _cancels(self, weights: Weights, degrees: np.ndarray, radius: float) -> bool:
+    def _cancels(self, weights: Weights, degrees: Int[np.ndarray, " M"], radius: float) -> bool:
         """Return whether rounding of the weights matters somewhere on a diagonal of the box."""
         shares = radius * np.geomspace(1e-3, 1.0, 13)
         powers = np.exp(2 * degrees * np.log(shares)[:, None])

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, chunks, constant, joined
 from mkbo_plugins.core.evaluation.features import EPS
@@ -37,14 +38,14 @@ class FeatureSum(SumForm):
     """
 
     monomials: Monomials
-    weights: np.ndarray
-    rounding: np.ndarray
-    charges: np.ndarray
+    weights: Float[np.ndarray, " M"]
+    rounding: Float[np.ndarray, " M"]
+    charges: Float[np.ndarray, " M"]
     log_unit: float
     name = "features"
 
     @cached_property
-    def _of_squares(self) -> np.ndarray:
+    def _of_squares(self) -> Float[np.ndarray, "3 M"]:
         """Coefficients of the squared monomials in the diagonal, its error and its truncation, (3, M)."""
         squared = self.weights**2
         # A monomial is a product of `degree` factors, and errors of the M terms are independent.
@@ -60,7 +61,7 @@ class FeatureSum(SumForm):
         row = 1 + ROW_COST / min(max(few, 1), max(1, block // 2))
         return len(self.monomials) * (EVALUATION_COST * row * evaluations + PRODUCT_COST * entries)
 
-    def prepare(self, X: Array) -> Prepared:
+    def prepare(self, X: Float[Array, "n d"]) -> Prepared:
         """Return points (n, d) with their diagonal."""
         xp = array_namespace(X)
         coefficients = constant(self._of_squares, X)
@@ -72,7 +73,7 @@ class FeatureSum(SumForm):
         half = xp.full_like(diagonal, self.log_unit)
         return Prepared(self, X, half, diagonal, error, truncation, values if len(sums) == 1 else None)
 
-    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Array:
+    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Float[Array, "b n m"]:
         """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
         xp = array_namespace(P.points)
         # Points paired row by row need one sum each, no matrix.
@@ -101,7 +102,9 @@ class FeatureSum(SumForm):
         gram = joined(blocks, axis=0)
         return ((gram + xp.matrix_transpose(gram)) / 2 if P is Q else gram)[None, ...]
 
-    def vjp(self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+    def vjp(
+        self, P: Prepared, Q: Prepared, upstream: Float[Array, "b n m"], *, second: bool = True
+    ) -> tuple[Float[Array, "b n d"], Float[Array, "b m d"] | None]:
         """Pull a gradient (b, n, m) with respect to `between` back to both points, or only the first."""
         xp = array_namespace(P.points)
         b = upstream.shape[0]
@@ -127,7 +130,7 @@ class FeatureSum(SumForm):
             of_x.append(self.monomials.vjp(nonzero(P.points[rows, :]), values, squared * to_x))
         return joined(of_x, axis=0)[None, ...], of_y[None, ...] if second else None
 
-    def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
+    def entry_gradients(self, P: Prepared, Q: Prepared) -> Float[Array, "n m d"]:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, m, d)."""
         xp = array_namespace(P.points)
         # The slope of u^k in u_j is k_j u^k / u_j, a sum over features as S itself is.
@@ -142,11 +145,11 @@ class FeatureSum(SumForm):
             blocks.append(joined(parts, axis=1))
         return joined(blocks, axis=0) / (nonzero(P.points)[:, None, :] * nonzero(Q.points)[None, :, :])
 
-    def diagonal_gradient(self, P: Prepared) -> Array:
+    def diagonal_gradient(self, P: Prepared) -> Float[Array, "n d"]:
         """Return the gradient of each diagonal in its point, (n, d)."""
         return self._gradient(P.points, power=2, values=P.values)
 
-    def pointwise(self, U: Array) -> ScaledSum:
+    def pointwise(self, U: Float[Array, "... d"]) -> ScaledSum:
         """Return S at points U (..., d), each result (...)."""
         xp = array_namespace(U)
         flat = xp.reshape(U, (-1, U.shape[-1]))
@@ -160,13 +163,15 @@ class FeatureSum(SumForm):
         mantissa, error = (xp.reshape(part, U.shape[:-1]) for part in joined(sums, axis=1))
         return ScaledSum(mantissa, error, xp.full_like(mantissa, 2 * self.log_unit))
 
-    def slopes(self, U: Array, log_scale: Array) -> Array:
+    def slopes(self, U: Float[Array, "*batch d"], log_scale: Float[Array, "*batch"]) -> Float[Array, "*batch d"]:
         """Return ``exp(-log_scale) * dS/du`` at points U (..., d), of their shape."""
         xp = array_namespace(U)
         gradient = self._gradient(xp.reshape(U, (-1, U.shape[-1])), power=1)
         return xp.reshape(gradient, U.shape) * xp.exp(2 * self.log_unit - log_scale)[..., None]
 
-    def curvatures(self, U: Array, V: Array, log_scale: Array) -> Array:
+    def curvatures(
+        self, U: Float[Array, "*batch d"], V: Float[Array, "*batch d"], log_scale: Float[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
         """Return ``exp(-log_scale) * d^2 S/du^2 V`` at points U and for vectors V, each (..., d), of their shape."""
         xp = array_namespace(U)
         flat = nonzero(xp.reshape(U, (-1, U.shape[-1])))
@@ -178,7 +183,9 @@ class FeatureSum(SumForm):
         product = (along - relative * xp.matmul(weighted.T, exponents)) / flat
         return xp.reshape(product, U.shape) * xp.exp(2 * self.log_unit - log_scale)[..., None]
 
-    def _gradient(self, X: Array, power: int, values: Array | None = None) -> Array:
+    def _gradient(
+        self, X: Float[Array, "n d"], power: int, values: Float[Array, "M n"] | None = None
+    ) -> Float[Array, "n d"]:
         """Return the gradient of ``sum_k w_k^2 x^{power k}`` at points (n, d)."""
         points = nonzero(X)
         squared = constant(self.weights**2, X)[:, None]
@@ -189,7 +196,7 @@ class FeatureSum(SumForm):
             gradients.append(self.monomials.vjp(points[rows, :], block, slope))
         return joined(gradients, axis=0)
 
-    def _value_blocks(self, P: Prepared, share: float) -> Iterator[tuple[slice, Array]]:
+    def _value_blocks(self, P: Prepared, share: float) -> Iterator[tuple[slice, Float[Array, "M n"]]]:
         """Yield slices of points with their monomials, of a share of the largest array allowed."""
         if P.values is not None:
             yield slice(None), P.values
@@ -197,7 +204,9 @@ class FeatureSum(SumForm):
         for rows in self._blocks(P.points.shape[0], share):
             yield rows, self.monomials.evaluate(nonzero(P.points[rows, :]))
 
-    def _batches(self, P: Prepared, Q: Prepared, b: int) -> Iterator[tuple[slice, Array, Array]]:
+    def _batches(
+        self, P: Prepared, Q: Prepared, b: int
+    ) -> Iterator[tuple[slice, Float[Array, "b M n"], Float[Array, "b M m"]]]:
         """Yield slices of batches with the monomials of both points in them, (batches, M, n) and (batches, M, m)."""
         xp = array_namespace(P.points)
         for batch in chunks(b, MAX_ENTRIES * b // (len(self.monomials) * (P.points.shape[0] + Q.points.shape[0]))):
@@ -209,7 +218,9 @@ class FeatureSum(SumForm):
                 both.append(xp.permute_dims(xp.reshape(values, (values.shape[0], -1, n)), (1, 0, 2)))
             yield batch, *both
 
-    def _pull(self, P: Prepared, batch: slice, values: Array, upstream: Array) -> Array:
+    def _pull(
+        self, P: Prepared, batch: slice, values: Float[Array, "b M n"], upstream: Float[Array, "b M n"]
+    ) -> Float[Array, "b n d"]:
         """Pull a gradient with respect to monomials (batches, M, n) back to points of these batches."""
         n = values.shape[2]
         xp = array_namespace(values)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 from scipy.special import gammaln
 
 from mkbo_plugins.core.arrays import chunks
@@ -22,7 +23,7 @@ CHUNK = 1 << 21
 """Entries of a temporary, 16 MiB."""
 
 
-def monomial_exponents(dimension: int, max_degree: int) -> np.ndarray:
+def monomial_exponents(dimension: int, max_degree: int) -> Int[np.ndarray, "M d"]:
     """Return the exponents of all monomials up to a degree, (M, dimension), by degree."""
     exponents = np.zeros((1, 0), dtype=int)
     for _ in range(dimension):
@@ -33,7 +34,7 @@ def monomial_exponents(dimension: int, max_degree: int) -> np.ndarray:
     return exponents[np.argsort(exponents.sum(axis=1), kind="stable")]
 
 
-def log_tau_squared(kernel: FreeKernel, exponents: np.ndarray) -> np.ndarray:
+def log_tau_squared(kernel: FreeKernel, exponents: Int[np.ndarray, "M d"]) -> Float[np.ndarray, " M"]:
     """Return log tau_k^2 for exponents (M, d), (M,); minus infinity where the series lacks the degree."""
     degrees = exponents.sum(axis=1)
     log_kappa = np.array([kernel.log_coefficient(q) for q in range(int(degrees.max(initial=0)) + 1)])
@@ -43,7 +44,7 @@ def log_tau_squared(kernel: FreeKernel, exponents: np.ndarray) -> np.ndarray:
     return log_kappa[degrees] + log_multinomial + exponents @ np.log(weights)
 
 
-def monomials(points: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+def monomials(points: Float[np.ndarray, "N d"], exponents: Int[np.ndarray, "M d"]) -> Float[np.ndarray, "M N"]:
     """Return theta_k(x) for points (N, d) and exponents (M, d), transposed, (M, N)."""
     values = np.ones((len(exponents), len(points)))
     for j in np.flatnonzero(exponents.any(axis=0)):
@@ -55,17 +56,17 @@ def monomials(points: np.ndarray, exponents: np.ndarray) -> np.ndarray:
 class Weights(NamedTuple):
     """Feature weights w_k, (M,), and bounds on their rounding errors, (M,)."""
 
-    value: np.ndarray
-    error: np.ndarray
+    value: Float[np.ndarray, " M"]
+    error: Float[np.ndarray, " M"]
 
     @property
-    def error_of_squares(self) -> np.ndarray:
+    def error_of_squares(self) -> Float[np.ndarray, " M"]:
         """Bounds on the errors of w_k^2, (M,)."""
         return 2 * np.abs(self.value) * self.error + self.error**2
 
 
 def monomial_weights(
-    base: FreeKernel, tables: Sequence[WeightedPoints], exponents: np.ndarray, *, extended: bool = False
+    base: FreeKernel, tables: Sequence[WeightedPoints], exponents: Int[np.ndarray, "M d"], *, extended: bool = False
 ) -> Weights:
     """Return the feature weights ``w_k = tau_k prod_tables sum_i alpha_i theta_k(x_i)`` of a re-weighted kernel.
 
@@ -91,7 +92,9 @@ def monomial_weights(
     return Weights(value, error + relative * np.abs(value))
 
 
-def _sums(base: FreeKernel, table: WeightedPoints, exponents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _sums(
+    base: FreeKernel, table: WeightedPoints, exponents: Int[np.ndarray, "M d"]
+) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, " M"]]:
     """Return ``sum_i c_i theta_k(x_i)``, (M,), and error bounds, taking rounding errors as independent.
 
     Source of the latter: Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019.
@@ -108,7 +111,9 @@ def _sums(base: FreeKernel, table: WeightedPoints, exponents: np.ndarray) -> tup
     return total, of_term * np.sqrt(squares)
 
 
-def _extended_sums(base: FreeKernel, table: WeightedPoints, exponents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _extended_sums(
+    base: FreeKernel, table: WeightedPoints, exponents: Int[np.ndarray, "M d"]
+) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, " M"]]:
     """Return what `_sums` does, summed in double-double arithmetic."""
     damped = damped_coefficients(base, table)
     size = float(np.abs(damped.hi).sum())
@@ -126,7 +131,7 @@ def _extended_sums(base: FreeKernel, table: WeightedPoints, exponents: np.ndarra
     return total, EPS * np.abs(total) + 1e-28 * (np.minimum(size, largest * len(damped.hi)))
 
 
-def _power_table(values: np.ndarray, degree: int) -> dd.DoubleDouble:
+def _power_table(values: Float[np.ndarray, " N"], degree: int) -> dd.DoubleDouble:
     """Return powers 0 to `degree` of values (N,), (degree + 1, N)."""
     rows = [dd.from_double(np.ones_like(values))]
     for _ in range(degree):
@@ -140,12 +145,14 @@ def damped_coefficients(base: FreeKernel, table: WeightedPoints) -> dd.DoubleDou
     return dd.multiply(dd.exp(extended_log_damping(base, table.points)), alpha) if base.damping_rate else alpha
 
 
-def extended_log_damping(base: FreeKernel, points: np.ndarray) -> dd.DoubleDouble:
+def extended_log_damping(base: FreeKernel, points: Float[np.ndarray, "N d"]) -> dd.DoubleDouble:
     """Return ``-r ||x_i||^2`` of points (N, d) in double-double arithmetic, (N,), for a kernel that damps."""
     return dd.scale(dd.sum_axis(extended_products(base, points, points), 1), -0.5)
 
 
-def extended_products(base: FreeKernel, left: np.ndarray, right: np.ndarray) -> dd.DoubleDouble:
+def extended_products(
+    base: FreeKernel, left: Float[np.ndarray, "N d"], right: Float[np.ndarray, "N d"]
+) -> dd.DoubleDouble:
     """Return ``weights_j left_ij right_ij / sigma``, (N, d), in double-double arithmetic."""
     sigma: float = getattr(base, "sigma", 1.0)
     weights = np.ones(left.shape[1]) if base.weights is None else np.asarray(base.weights)

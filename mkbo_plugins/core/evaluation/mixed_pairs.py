@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluation.features import EPS
@@ -19,7 +20,7 @@ SMALLEST = 1e-100
 class MixedPrepared(Prepared):
     """Points with the relative errors (n,) that the sum in double precision alone would have there."""
 
-    plain: Array = None
+    plain: Float[Array, " n"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class MixedPairSum(PairSum):
 
     name = "mixed pairs"
 
-    def prepare(self, X: Array) -> MixedPrepared:
+    def prepare(self, X: Float[Array, "n d"]) -> MixedPrepared:
         """Return points (n, d) with their diagonal."""
         xp = array_namespace(X)
         P = super().prepare(X)
@@ -54,7 +55,7 @@ class MixedPairSum(PairSum):
         error = xp.maximum(error, (1 - 4 * EPS) * self.limit * xp.abs(diagonal))
         return MixedPrepared(self, X, P.half_log_scale, diagonal, error, P.truncation, None, plain)
 
-    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Array:
+    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Float[Array, "b n m"]:
         """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
         assert isinstance(P, MixedPrepared)
         assert isinstance(Q, MixedPrepared)

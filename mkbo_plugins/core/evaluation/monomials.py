@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 from array_api_compat import array_namespace, device
+from jaxtyping import Bool, Float, Int
 
 from mkbo_plugins.core.arrays import Array, constant
 
@@ -32,20 +33,20 @@ class Monomials:
         Coordinate by which each monomial differs from its parent, (M,).
     """
 
-    exponents: np.ndarray
-    parents: np.ndarray
-    raised: np.ndarray
+    exponents: Int[np.ndarray, "M d"]
+    parents: Int[np.ndarray, " M"]
+    raised: Int[np.ndarray, " M"]
 
     def __len__(self) -> int:
         return len(self.exponents)
 
     @cached_property
-    def float_exponents(self) -> np.ndarray:
+    def float_exponents(self) -> Float[np.ndarray, "M d"]:
         """Exponents as numbers to calculate with, (M, d)."""
         return self.exponents.astype(float)
 
     @cached_property
-    def degrees(self) -> np.ndarray:
+    def degrees(self) -> Int[np.ndarray, " M"]:
         """Degree of each monomial, (M,)."""
         return self.exponents.sum(axis=1)
 
@@ -55,7 +56,7 @@ class Monomials:
         changes = np.flatnonzero(np.diff(self.degrees)) + 1
         return (0, *(int(change) for change in changes), len(self))
 
-    def evaluate(self, X: Array) -> Array:
+    def evaluate(self, X: Float[Array, "n d"]) -> Float[Array, "M n"]:
         """Return theta_k at points X (n, d), transposed, (M, n)."""
         xp = array_namespace(X)
         columns = xp.matrix_transpose(X)
@@ -68,20 +69,22 @@ class Monomials:
             values[start:stop, :] = layer
         return values
 
-    def vjp(self, X: Array, values: Array, upstream: Array) -> Array:
+    def vjp(
+        self, X: Float[Array, "n d"], values: Float[Array, "M n"], upstream: Float[Array, "M n"]
+    ) -> Float[Array, "n d"]:
         """Pull a gradient with respect to the values (M, n) at X back to X, (n, d), which must be `nonzero`."""
         xp = array_namespace(X)
         of_logarithms = xp.matmul(constant(self.float_exponents.T, X), upstream * values)
         return xp.matrix_transpose(of_logarithms) / X
 
 
-def nonzero(X: Array) -> Array:
+def nonzero(X: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Return coordinates with those nearer to zero than `NEGLIGIBLE` moved there."""
     xp = array_namespace(X)
     return xp.where(xp.abs(X) < NEGLIGIBLE, xp.full_like(X, NEGLIGIBLE), X)
 
 
-def subset(monomials: Monomials, kept: np.ndarray) -> Monomials:
+def subset(monomials: Monomials, mask: Bool[np.ndarray, " M"]) -> Monomials:
     """Return the kept monomials, a mask (M,) that holds every parent of what it holds."""
-    position = np.cumsum(kept) - 1
-    return Monomials(monomials.exponents[kept], position[monomials.parents[kept]], monomials.raised[kept])
+    position = np.cumsum(mask) - 1
+    return Monomials(monomials.exponents[mask], position[monomials.parents[mask]], monomials.raised[mask])

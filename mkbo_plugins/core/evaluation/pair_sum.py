@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
+from jaxtyping import Float, Int
 
 from mkbo_plugins.core.arrays import Array, chunks, constant, joined
 from mkbo_plugins.core.evaluation import doubledouble as dd
@@ -62,10 +63,10 @@ class PairSum(SumForm):
     """
 
     kernel: FreeKernel
-    points: np.ndarray
-    sign: np.ndarray
-    log_abs: np.ndarray
-    log_low: np.ndarray
+    points: Float[np.ndarray, "N d"]
+    sign: Float[np.ndarray, " N"]
+    log_abs: Float[np.ndarray, " N"]
+    log_low: Float[np.ndarray, " N"]
     name = "pairs"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -88,11 +89,11 @@ class PairSum(SumForm):
         local = "" if self._widest is None else ", at each point those that do not vanish there"
         return f"{self.pairs:,} pairs of support vectors{distinct}{local}"
 
-    def prepare(self, X: Array) -> Prepared:
+    def prepare(self, X: Float[Array, "n d"]) -> Prepared:
         """Return points (n, d) with their diagonal."""
         return self.on_scale(X, self._half_scale(X) + self._unit)
 
-    def on_scale(self, X: Array, half_log_scale: Array) -> Prepared:
+    def on_scale(self, X: Float[Array, "n d"], half_log_scale: Float[Array, " n"]) -> Prepared:
         """Return points (n, d) with their diagonal on the scales (n,) that another sum of these terms chose.
 
         A scale chosen anew may be another by one step: before it is rounded up it depends on the order of additions.
@@ -102,7 +103,7 @@ class PairSum(SumForm):
         error = self._error(X * X, 2 * half, diagonal)
         return Prepared(self, X, half_log_scale, diagonal, error, array_namespace(X).zeros_like(error))
 
-    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Array:
+    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Float[Array, "b n m"]:
         """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
         xp = array_namespace(P.points)
         n, m = P.points.shape[0] // b, Q.points.shape[0] // b
@@ -117,13 +118,15 @@ class PairSum(SumForm):
         columns = (np.arange(b)[:, None, None] * m + np.zeros((n, 1), int) + np.arange(m)).ravel()
         return xp.reshape(self.entries(P, Q, rows, columns), (b, n, m))
 
-    def vjp(self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+    def vjp(
+        self, P: Prepared, Q: Prepared, upstream: Float[Array, "b n m"], *, second: bool = True
+    ) -> tuple[Float[Array, "b n d"], Float[Array, "b m d"] | None]:
         """Pull a gradient (b, n, m) with respect to `between` back to both points, or only the first."""
         xp = array_namespace(P.points)
         b, n, m = upstream.shape
         x, y, of_x, of_y = (batched(part, b) for part in (P.points, Q.points, P.half_log_scale, Q.half_log_scale))
 
-        def pulled(rows: slice) -> tuple[Array, Array | None]:
+        def pulled(rows: slice) -> tuple[Float[Array, "b n d"], Float[Array, "b m d"] | None]:
             # S is a function of u = x * y, so that a slope in u is one in x by the factor y, and the reverse.
             U = x[:, rows, None, :] * y[:, None, :, :]
             slope = self.slopes(U, of_x[:, rows, None] + of_y[:, None, :]) * upstream[:, rows, :, None]
@@ -136,17 +139,17 @@ class PairSum(SumForm):
         firsts, seconds = zip(*parts, strict=True)
         return joined(list(firsts), axis=1), sum(seconds) if second else None
 
-    def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
+    def entry_gradients(self, P: Prepared, Q: Prepared) -> Float[Array, "n m d"]:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, m, d)."""
         U = P.points[:, None, :] * Q.points[None, :, :]
         return self.slopes(U, P.half_log_scale[:, None] + Q.half_log_scale[None, :])
 
-    def diagonal_gradient(self, P: Prepared) -> Array:
+    def diagonal_gradient(self, P: Prepared) -> Float[Array, "n d"]:
         """Return the gradient of each diagonal in its point, (n, d)."""
         # u = x * x, so that du = 2 x dx.
         return 2 * P.points * self.slopes(P.points * P.points, 2 * P.half_log_scale)
 
-    def pointwise(self, U: Array) -> ScaledSum:
+    def pointwise(self, U: Float[Array, "... d"]) -> ScaledSum:
         """Return S at points U (..., d), each result (...)."""
         xp = array_namespace(U)
         flat = xp.reshape(U, (-1, U.shape[-1]))
@@ -158,15 +161,19 @@ class PairSum(SumForm):
         scale = 2 * (half + self._unit)
         return ScaledSum(*(xp.reshape(value, U.shape[:-1]) for value in (mantissa, error, scale)))
 
-    def slopes(self, U: Array, log_scale: Array) -> Array:
+    def slopes(self, U: Float[Array, "*batch d"], log_scale: Float[Array, "*batch"]) -> Float[Array, "*batch d"]:
         """Return ``exp(-log_scale) * dS/du`` at points U (..., d), of their shape."""
         return self._derivatives(U, None, log_scale)
 
-    def curvatures(self, U: Array, V: Array, log_scale: Array) -> Array:
+    def curvatures(
+        self, U: Float[Array, "*batch d"], V: Float[Array, "*batch d"], log_scale: Float[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
         """Return ``exp(-log_scale) * d^2 S/du^2 V`` at points U and for vectors V, each (..., d), of their shape."""
         return self._derivatives(U, V, log_scale)
 
-    def _derivatives(self, U: Array, V: Array | None, log_scale: Array) -> Array:
+    def _derivatives(
+        self, U: Float[Array, "*batch d"], V: Float[Array, "*batch d"] | None, log_scale: Float[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
         """Return the first derivatives of S, or, along vectors V, the second, of the shape of U."""
         xp = array_namespace(U)
         flat, scale = xp.reshape(U, (-1, U.shape[-1])), xp.reshape(log_scale, (-1,)) - 2 * self._unit
@@ -175,8 +182,8 @@ class PairSum(SumForm):
         arguments = self._arguments(flat, scale)
         total = xp.zeros_like(flat)
         for pairs, sign in self._blocks(flat):
-            for rows, kept in self._meetings(arguments, pairs):
-                some = pairs[kept, :]
+            for rows, index in self._meetings(arguments, pairs):
+                some = pairs[index, :]
                 products = some[:, :-2]
                 if self.kernel.exponent_rate is None:
                     inner = xp.matmul(flat[rows, :], xp.matrix_transpose(products))
@@ -185,14 +192,16 @@ class PairSum(SumForm):
                     terms = self._terms(arguments[rows, :], some)
                 if along is not None:
                     terms = terms * xp.matmul(along[rows, :], xp.matrix_transpose(products))
-                total[rows, :] += xp.matmul(terms * sign[kept], products)
+                total[rows, :] += xp.matmul(terms * sign[index], products)
         return xp.reshape(total, U.shape)
 
-    def entries(self, P: Prepared, Q: Prepared, rows: np.ndarray, columns: np.ndarray) -> Array:
+    def entries(
+        self, P: Prepared, Q: Prepared, rows: Int[np.ndarray, " m"], columns: Int[np.ndarray, " m"]
+    ) -> Float[Array, " m"]:
         """Return the mantissas between points P[rows] and Q[columns], indices (m,), (m,)."""
         xp, place = array_namespace(P.points), device(P.points)
 
-        def summed(run: slice) -> Array:
+        def summed(run: slice) -> Float[Array, " m"]:
             i, j = xp.asarray(rows[run], device=place), xp.asarray(columns[run], device=place)
             half_left = xp.take(P.half_log_scale, i) - self._unit
             half_right = xp.take(Q.half_log_scale, j) - self._unit
@@ -201,23 +210,29 @@ class PairSum(SumForm):
         largest = MAX_ENTRIES // 8 // max(1, P.points.shape[1])
         return joined(in_threads(summed, rows.size, largest, rows.size * self.terms, P.points), axis=0)
 
-    def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
+    def _sum(
+        self,
+        left: Float[Array, "m d"],
+        right: Float[Array, "m d"],
+        half_left: Float[Array, " m"],
+        half_right: Float[Array, " m"],
+    ) -> Float[Array, " m"]:
         """Return S(left * right) in units of the scales of both, (m,), for points (m, d)."""
         xp = array_namespace(left)
         arguments = self._arguments(left * right, half_left + half_right)
         total = xp.zeros_like(half_left)
         # Pairs come in the outer loop: where they are too many to be stored, a block is made once.
         for pairs, sign in self._blocks(left):
-            for rows, kept in self._meetings(arguments, pairs):
-                total[rows] += _signed_sum(self._terms(arguments[rows, :], pairs[kept, :]), sign[kept])
+            for rows, index in self._meetings(arguments, pairs):
+                total[rows] += _signed_sum(self._terms(arguments[rows, :], pairs[index, :]), sign[index])
         return total
 
-    def _arguments(self, U: Array, scale: Array) -> Array:
+    def _arguments(self, U: Float[Array, "m d"], scale: Float[Array, " m"]) -> Float[Array, "m k"]:
         """Return what multiplies a pair in its exponent: the point, 1 and the scale, (m, d + 2)."""
         xp = array_namespace(U)
         return xp.concat([U, xp.ones_like(U[:, :1]), -scale[:, None]], axis=1)
 
-    def _terms(self, arguments: Array, pairs: Array) -> Array:
+    def _terms(self, arguments: Float[Array, "m k"], pairs: Float[Array, "p k"]) -> Float[Array, "m p"]:
         """Return the absolute terms of S (m, p), without the signs of their coefficients."""
         xp = array_namespace(arguments)
         if self.kernel.exponent_rate is None:
@@ -226,7 +241,7 @@ class PairSum(SumForm):
         # The sum of exponent, coefficient and scale in one product, since passes over memory are what costs.
         return _exponential(xp.matmul(arguments, xp.matrix_transpose(pairs)))
 
-    def _meetings(self, arguments: Array, pairs: Array) -> Iterator[tuple[Any, Any]]:
+    def _meetings(self, arguments: Float[Array, "m k"], pairs: Float[Array, "p k"]) -> Iterator[tuple[Any, Any]]:
         """Yield indices of points and of the pairs of a block that count for them, of few entries together."""
         if self._widest is None:
             for rows in chunks(arguments.shape[0], BLOCK_ENTRIES // min(self.terms, BLOCK_PAIRS)):
@@ -255,7 +270,7 @@ class PairSum(SumForm):
         """About the logarithm of the largest coefficient, rounded up; those of all coefficients are relative to it."""
         return math.ceil(float(self.log_abs.max()) * SCALE_STEPS) / SCALE_STEPS
 
-    def _half_scale(self, X: Array) -> Array:
+    def _half_scale(self, X: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Return half the log scale of points X (m, d) relative to the unit, (m,)."""
         xp = array_namespace(X)
         squares = constant(np.asarray(self.kernel.weighted(self.points)) * self.points, X)
@@ -264,7 +279,9 @@ class PairSum(SumForm):
         relative = constant(self.log_abs - self._unit, X)
         return xp.ceil(xp.max(relative[None, :] + exponent / 2, axis=1) * SCALE_STEPS) / SCALE_STEPS
 
-    def _error(self, U: Array, scale: Array, mantissa: Array) -> Array:
+    def _error(
+        self, U: Float[Array, "m d"], scale: Float[Array, " m"], mantissa: Float[Array, " m"]
+    ) -> Float[Array, " m"]:
         """Return error estimates (m,) of sums at U >= 0."""
         xp = array_namespace(U)
         squares, reach = xp.zeros_like(scale), xp.zeros_like(scale)
@@ -272,8 +289,8 @@ class PairSum(SumForm):
         for pairs, _ in self._blocks(U):
             # Rounding grows with the sizes of what is added up in an exponent, not with its value.
             sizes = xp.concat([xp.abs(pairs[:, :-2]), pairs[:, -2:]], axis=1)
-            for rows, kept in self._meetings(arguments, sizes):
-                some = sizes[kept, :]
+            for rows, index in self._meetings(arguments, sizes):
+                some = sizes[index, :]
                 terms = self._terms(arguments[rows, :], some)
                 exponents = xp.matmul(arguments[rows, :-2], xp.matrix_transpose(some[:, :-2])) + scale[rows, None]
                 terms = terms * self._relative_error(exponents)
@@ -285,7 +302,7 @@ class PairSum(SumForm):
         # Rounding of the argument is common to all terms and acts like a step of it.
         return root + 4 * EPS * (1 + reach) * xp.abs(mantissa)
 
-    def _relative_error(self, exponents: Array) -> Array:
+    def _relative_error(self, exponents: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Return the relative errors of terms whose exponents add up from numbers of this size, with a margin."""
         d = self.points.shape[1]
         if self.kernel.exponent_rate is None:
@@ -294,17 +311,17 @@ class PairSum(SumForm):
         # An absolute error of the exponent is a relative one of the term.
         return (6 + (4 + math.sqrt(d)) * exponents) * (2 * EPS)
 
-    def _blocks(self, like: Array) -> Iterator[tuple[Array, Array]]:
+    def _blocks(self, like: Array) -> Iterator[tuple[Float[Array, "p k"], Float[Array, " p"]]]:
         """Yield weighted products, log coefficients and ones (p, d + 2), and signs (p,), of each unordered pair."""
         blocks = self._stored if self._stored is not None else self._generate()
         for pairs, sign in blocks:
             yield constant(pairs, like), constant(sign, like)
 
     @cached_property
-    def _stored(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    def _stored(self) -> list[tuple[Float[np.ndarray, "p k"], Float[np.ndarray, " p"]]] | None:
         return None if self._merged is None else list(self._generate())
 
-    def _generate(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _generate(self) -> Iterator[tuple[Float[np.ndarray, "p k"], Float[np.ndarray, " p"]]]:
         for products, coefficient, sign in self._extended_pairs():
             # Rounded once each, so that rounding errors of different pairs are independent.
             yield np.column_stack([products.hi, coefficient.hi, np.ones(len(sign))]), sign
@@ -337,7 +354,7 @@ class PairSum(SumForm):
             coefficient = dd.add(coefficient, dd.DoubleDouble(twice * log_two.hi, twice * log_two.lo))
             yield PairTerms(products, coefficient, self.sign[i] * self.sign[j])
 
-    def _pair_indices(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _pair_indices(self) -> Iterator[tuple[Int[np.ndarray, " p"], Int[np.ndarray, " p"]]]:
         """Yield indices of the unordered pairs of points, a block of them at a time."""
         count = self.points.shape[0]
         # Places in the triangle follow from running numbers, so that no array of all pairs is needed.
@@ -354,7 +371,13 @@ class ExtendedPairSum(PairSum):
 
     name = "extended pairs"
 
-    def _sum(self, left: Array, right: Array, half_left: Array, half_right: Array) -> Array:
+    def _sum(
+        self,
+        left: Float[Array, "m d"],
+        right: Float[Array, "m d"],
+        half_left: Float[Array, " m"],
+        half_right: Float[Array, " m"],
+    ) -> Float[Array, " m"]:
         xp = array_namespace(left)
         U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
         total = dd.from_double(xp.zeros_like(half_left))
@@ -363,23 +386,23 @@ class ExtendedPairSum(PairSum):
         for points, coefficient, sign in self._extended_blocks(left):
             of_one = xp.ones_like(coefficient.hi[:, None])
             pairs = xp.concat([points.hi, coefficient.hi[:, None], of_one], axis=1)
-            for rows, kept in self._meetings(arguments, pairs):
-                some = dd.DoubleDouble(points.hi[kept, :], points.lo[kept, :])
+            for rows, index in self._meetings(arguments, pairs):
+                some = dd.DoubleDouble(points.hi[index, :], points.lo[index, :])
                 exponent = dd.dot(dd.DoubleDouble(U.hi[rows, :], U.lo[rows, :]), some)
-                exponent = dd.add(exponent, dd.DoubleDouble(coefficient.hi[None, kept], coefficient.lo[None, kept]))
+                exponent = dd.add(exponent, dd.DoubleDouble(coefficient.hi[None, index], coefficient.lo[None, index]))
                 exponent = dd.add(exponent, dd.DoubleDouble(scale.hi[rows, None], scale.lo[rows, None]))
-                summed = dd.sum_axis(dd.scale(dd.exp(exponent), sign[kept]), 1)
+                summed = dd.sum_axis(dd.scale(dd.exp(exponent), sign[index]), 1)
                 total.hi[rows], total.lo[rows] = dd.add(dd.DoubleDouble(total.hi[rows], total.lo[rows]), summed)
         return total.hi
 
-    def _relative_error(self, exponents: Array) -> Array:
+    def _relative_error(self, exponents: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return (100 + exponents) * (1e-29 * math.sqrt(self.pairs))
 
     @property
     def _left_out(self) -> float:
         return 1e-32
 
-    def _extended_blocks(self, like: Array) -> Iterator[tuple[dd.DoubleDouble, dd.DoubleDouble, Array]]:
+    def _extended_blocks(self, like: Array) -> Iterator[tuple[dd.DoubleDouble, dd.DoubleDouble, Float[Array, " p"]]]:
         """Yield `_extended_pairs` as arrays like `like`."""
         for products, coefficient, sign in self._extended_pairs():
             yield (
@@ -416,13 +439,13 @@ def compose(
     return form(base, points, sign, log_abs.hi, log_abs.lo, **settings)
 
 
-def _exponential(exponent: Array) -> Array:
+def _exponential(exponent: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Return exp in place where the namespace can."""
     xp = array_namespace(exponent)
     return np.exp(exponent, out=exponent) if isinstance(exponent, np.ndarray) else xp.exp(exponent)
 
 
-def _signed_sum(terms: Array, sign: Array) -> Array:
+def _signed_sum(terms: Float[Array, "m p"], sign: Float[Array, " p"]) -> Float[Array, " m"]:
     """Return the sums of terms (m, p) with signs (p,), in runs so short that adding up rounds less than the terms."""
     xp, total = array_namespace(terms), 0.0
     for run in chunks(sign.shape[0], SUMMED_AT_ONCE):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
+from jaxtyping import Float, Int
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluation import doubledouble as dd
@@ -21,7 +22,7 @@ class PairTerms(NamedTuple):
     """Weighted products of the points of each pair, over sigma for exponential series, (p, d)."""
     log_size: dd.DoubleDouble
     """Logarithms of the absolute coefficients, (p,)."""
-    sign: np.ndarray
+    sign: Float[np.ndarray, " p"]
     """Signs of the coefficients, (p,)."""
 
     def select(self, index: slice | np.ndarray) -> "PairTerms":
@@ -32,7 +33,7 @@ class PairTerms(NamedTuple):
 def concatenate(parts: list[PairTerms]) -> PairTerms:
     """Return the terms of all parts."""
     products, log_size = (
-        dd.DoubleDouble(*(np.concatenate(found) for found in zip(*numbers, strict=True)))
+        dd.DoubleDouble(*(np.concatenate(arrays) for arrays in zip(*numbers, strict=True)))
         for numbers in zip(*(part[:2] for part in parts), strict=True)
     )
     return PairTerms(products, log_size, np.concatenate([part.sign for part in parts]))
@@ -53,18 +54,20 @@ def merge(terms: PairTerms) -> PairTerms:
     largest = np.maximum.reduceat(terms.log_size.hi[order], starts)
     relative = dd.add(_select(terms.log_size, order), dd.from_double(-largest[group]))
     total = _sums(dd.scale(dd.exp(relative), terms.sign[order]), group)
-    kept = total.hi != 0
-    if not kept.any():
+    nonzero = total.hi != 0
+    if not nonzero.any():
         return terms
-    total, largest = _select(total, kept), largest[kept]
+    total, largest = _select(total, nonzero), largest[nonzero]
     low = dd.from_double(total.lo / total.hi)
     log_size = dd.add(dd.add(dd.log(np.abs(total.hi)), low), dd.from_double(largest))
-    merged = PairTerms(_select(terms.products, first[kept]), log_size, np.sign(total.hi))
+    merged = PairTerms(_select(terms.products, first[nonzero]), log_size, np.sign(total.hi))
     # In the order of pairs, neighbours cancel, so that partial sums stay small.
-    return merged.select(np.argsort(first[kept]))
+    return merged.select(np.argsort(first[nonzero]))
 
 
-def significant_terms(arguments: Array, pairs: Array, column: int, least: float) -> Iterator[tuple[Array, Array]]:
+def significant_terms(
+    arguments: Float[Array, "m k"], pairs: Float[Array, "p k"], column: int, least: float
+) -> Iterator[tuple[Int[Array, " rows"], Int[Array, " terms"]]]:
     """Yield indices of points, and of the pairs whose exponents may exceed a number for any of them.
 
     Parameters
@@ -86,16 +89,16 @@ def significant_terms(arguments: Array, pairs: Array, column: int, least: float)
         # The largest exponent over the box that these points span.
         bound = xp.matmul(positive, xp.max(near, axis=0)) + xp.matmul(negative, xp.min(near, axis=0))
         rounding = 8 * EPS * xp.matmul(xp.abs(pairs), xp.max(xp.abs(near), axis=0))
-        kept = xp.nonzero(bound + rounding > least)[0]
-        if kept.shape[0]:
-            yield rows, kept
+        significant = xp.nonzero(bound + rounding > least)[0]
+        if significant.shape[0]:
+            yield rows, significant
 
 
 def _select(numbers: dd.DoubleDouble, index: slice | np.ndarray) -> dd.DoubleDouble:
     return dd.DoubleDouble(numbers.hi[index], numbers.lo[index])
 
 
-def _sums(values: dd.DoubleDouble, group: np.ndarray) -> dd.DoubleDouble:
+def _sums(values: dd.DoubleDouble, group: Int[np.ndarray, " p"]) -> dd.DoubleDouble:
     """Return the sums of values (p,) of each group, whose members follow one another, by halves."""
     while True:
         starts = np.flatnonzero(np.diff(group, prepend=-1))

@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from array_api_compat import array_namespace
+from jaxtyping import Bool, Float, Shaped
 
 from mkbo_plugins.core.arrays import Array
 
@@ -19,9 +20,9 @@ MAX_ENTRIES = 1 << 23
 class ScaledSum(NamedTuple):
     """A value ``mantissa * exp(log_scale)``; `error` bounds the absolute error of the mantissa."""
 
-    mantissa: Array
-    error: Array
-    log_scale: Array
+    mantissa: Float[Array, "*shape"]
+    error: Float[Array, "*shape"]
+    log_scale: Float[Array, "*shape"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,21 +50,21 @@ class Prepared:
     """
 
     form: "SumForm"
-    points: Array
-    half_log_scale: Array
-    diagonal: Array
-    error: Array
-    truncation: Array
-    values: Any = None
+    points: Float[Array, "n d"]
+    half_log_scale: Float[Array, " n"]
+    diagonal: Float[Array, " n"]
+    error: Float[Array, " n"]
+    truncation: Float[Array, " n"]
+    values: Float[Array, "M n"] | None = None
 
     @cached_property
-    def vanishing(self) -> Array:
+    def vanishing(self) -> Bool[Array, " n"]:
         """Where the diagonal is zero or not above its rounding error, (n,)."""
         xp = array_namespace(self.diagonal)
         return self.diagonal <= xp.clip(self.error, VANISHING, None)
 
     @cached_property
-    def diagonal_gradient(self) -> Array:
+    def diagonal_gradient(self) -> Float[Array, "n d"]:
         """Gradient of each mantissa in its point, the scale held constant, (n, d)."""
         return self.form.diagonal_gradient(self)
 
@@ -86,15 +87,17 @@ class SumForm(ABC):
     name: str
 
     @abstractmethod
-    def prepare(self, X: Array) -> Prepared:
+    def prepare(self, X: Float[Array, "n d"]) -> Prepared:
         """Return points (n, d) with their diagonal."""
 
     @abstractmethod
-    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Array:
+    def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Float[Array, "b n m"]:
         """Return the mantissas of ``S(x_i * y_j)``, (b, n, m), on the sum of both half log scales."""
 
     @abstractmethod
-    def vjp(self, P: Prepared, Q: Prepared, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+    def vjp(
+        self, P: Prepared, Q: Prepared, upstream: Float[Array, "b n m"], *, second: bool = True
+    ) -> tuple[Float[Array, "b n d"], Float[Array, "b m d"] | None]:
         """Pull a gradient (b, n, m) with respect to `between` back to both points, or only the first.
 
         Returns
@@ -105,26 +108,28 @@ class SumForm(ABC):
         """
 
     @abstractmethod
-    def entry_gradients(self, P: Prepared, Q: Prepared) -> Array:
+    def entry_gradients(self, P: Prepared, Q: Prepared) -> Float[Array, "n m d"]:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, m, d), without batches."""
 
     @abstractmethod
-    def diagonal_gradient(self, P: Prepared) -> Array:
+    def diagonal_gradient(self, P: Prepared) -> Float[Array, "n d"]:
         """Return the gradient of each diagonal's mantissa in its point, the scale held constant, (n, d)."""
 
     @abstractmethod
-    def pointwise(self, U: Array) -> ScaledSum:
+    def pointwise(self, U: Float[Array, "... d"]) -> ScaledSum:
         """Return S at points U (..., d), each result (...), for kernels of any number of arguments."""
 
     @abstractmethod
-    def slopes(self, U: Array, log_scale: Array) -> Array:
+    def slopes(self, U: Float[Array, "*batch d"], log_scale: Float[Array, "*batch"]) -> Float[Array, "*batch d"]:
         """Return ``exp(-log_scale) * dS/du`` at points U (..., d), of their shape."""
 
     @abstractmethod
-    def curvatures(self, U: Array, V: Array, log_scale: Array) -> Array:
+    def curvatures(
+        self, U: Float[Array, "*batch d"], V: Float[Array, "*batch d"], log_scale: Float[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
         """Return ``exp(-log_scale) * d^2 S/du^2 V`` at points U and for vectors V, each (..., d), of their shape."""
 
 
-def batched(values: Array, b: int) -> Array:
+def batched(values: Shaped[Array, "bn ..."], b: int) -> Shaped[Array, "b n ..."]:
     """Return values (b n, ...) as (b, n, ...)."""
     return array_namespace(values).reshape(values, (b, values.shape[0] // b, *values.shape[1:]))

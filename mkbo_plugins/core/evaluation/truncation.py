@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from mkbo_plugins.core.arrays import chunks
 from mkbo_plugins.core.evaluation.features import CHUNK, Weights, monomial_weights, monomials
@@ -40,29 +41,29 @@ class Truncation(NamedTuple):
 
     monomials: Monomials
     weights: Weights
-    charges: np.ndarray
+    charges: Float[np.ndarray, " M"]
     """Bound on the weights left out, each charged to a monomial kept, (M,), in units of x^{2k}."""
 
 
 class _Layer(NamedTuple):
     """Monomials of one degree; `best` is the largest weight among a monomial and its ancestors."""
 
-    exponents: np.ndarray
-    parents: np.ndarray
-    raised: np.ndarray
-    log_factor: np.ndarray
-    value: np.ndarray
-    error: np.ndarray
-    squared: np.ndarray
-    best: np.ndarray
-    best_index: np.ndarray
+    exponents: Int[np.ndarray, "M d"]
+    parents: Int[np.ndarray, " M"]
+    raised: Int[np.ndarray, " M"]
+    log_factor: Float[np.ndarray, " M"]
+    value: Float[np.ndarray, " M"]
+    error: Float[np.ndarray, " M"]
+    squared: Float[np.ndarray, " M"]
+    best: Float[np.ndarray, " M"]
+    best_index: Int[np.ndarray, " M"]
 
 
 class _Enumeration(NamedTuple):
     """All monomials looked at as one layer, and what the branches left out may add to each."""
 
     layer: _Layer
-    charges: np.ndarray
+    charges: Float[np.ndarray, " M"]
 
 
 def truncate(
@@ -90,18 +91,18 @@ def truncate(
         return None
     # Larger shares enumerate fewer monomials, so that the first that suffices is the cheapest.
     for branch_share in BRANCH_SHARES:
-        found = _enumerate(base, tables, bound, branch_share * tolerance, max_monomials)
-        if found is None:
+        enumeration = _enumerate(base, tables, bound, branch_share * tolerance, max_monomials)
+        if enumeration is None:
             return None
-        layer = found.layer
+        layer = enumeration.layer
         enumerated = Monomials(layer.exponents, layer.parents, layer.raised)
-        trims = [_trim(enumerated, found, share * tolerance) for share in TRIMMED_SHARES]
-        for (kept, charges), share in zip(trims, _largest_shares(enumerated, layer.squared, trims), strict=True):
+        trims = [_trim(enumerated, enumeration, share * tolerance) for share in TRIMMED_SHARES]
+        for (mask, charges), share in zip(trims, _largest_shares(enumerated, layer.squared, trims), strict=True):
             if share <= tolerance / 2:
                 # Charges bound weights at the corner of the box, and have R^{2|k|} in them.
-                to_units = np.exp(-2 * enumerated.degrees[kept] * math.log(radius))
-                weights = Weights(layer.value[kept], layer.error[kept])
-                return Truncation(subset(enumerated, kept), weights, charges[kept] * to_units)
+                to_units = np.exp(-2 * enumerated.degrees[mask] * math.log(radius))
+                weights = Weights(layer.value[mask], layer.error[mask])
+                return Truncation(subset(enumerated, mask), weights, charges[mask] * to_units)
     return None
 
 
@@ -137,13 +138,15 @@ def _joined(layers: Sequence[_Layer]) -> _Layer:
     return _Layer(*(np.concatenate(part) for part in zip(*layers, strict=True)))
 
 
-def _scaled_squares(weights: np.ndarray, log_scale: np.ndarray | float) -> np.ndarray:
+def _scaled_squares(
+    weights: Float[np.ndarray, " M"], log_scale: Float[np.ndarray, " M"] | float
+) -> Float[np.ndarray, " M"]:
     """Return ``weights^2 exp(log_scale)``, where the second factor alone may overflow."""
     with np.errstate(divide="ignore"):
         return np.exp(2 * np.log(np.abs(weights)) + log_scale)
 
 
-def _sample(dimension: int) -> np.ndarray:
+def _sample(dimension: int) -> Float[np.ndarray, "n d"]:
     """Return points of the unit box, its axes and a corner among them, (n, dimension)."""
     rng = np.random.default_rng(0)
     # Near axes and the origin few features are left, so that one left out counts most there.
@@ -152,11 +155,13 @@ def _sample(dimension: int) -> np.ndarray:
 
 
 def _largest_shares(
-    enumerated: Monomials, squared: np.ndarray, trims: Sequence[tuple[np.ndarray, np.ndarray]]
-) -> np.ndarray:
+    enumerated: Monomials,
+    squared: Float[np.ndarray, " M"],
+    trims: Sequence[tuple[Bool[np.ndarray, " M"], Float[np.ndarray, " M"]]],
+) -> Float[np.ndarray, " trims"]:
     """Return, for each trim, the largest share of a diagonal that may have been left out over a sample of the box."""
-    left_out = np.stack([np.where(kept, charges, 0.0) for kept, charges in trims])
-    weights = np.stack([np.where(kept, squared, 0.0) for kept, _ in trims])
+    left_out = np.stack([np.where(mask, charges, 0.0) for mask, charges in trims])
+    weights = np.stack([np.where(mask, squared, 0.0) for mask, _ in trims])
     points = _sample(enumerated.exponents.shape[1])
     largest = np.zeros(len(trims))
     # Few points at a time, as monomials may be many.
@@ -188,7 +193,7 @@ class _BranchBound:
         self.sums = np.cumsum(squared[:, ::-1], axis=1)[:, ::-1]
         self.largest_exponent = float((self.base.exponent_rate or 0.0) * self.sums[:, 0].max(initial=0.0))
 
-    def __call__(self, exponents: np.ndarray) -> np.ndarray:
+    def __call__(self, exponents: Int[np.ndarray, "M d"]) -> Float[np.ndarray, "M d"]:
         """Return logarithms of bounds (F, d) below monomials (F, d) of one degree, by the coordinate raised next.
 
         They lack the factor ``multinomial(k) lambda^k R^{2|k|}`` of the child.
@@ -214,24 +219,24 @@ def _with_weights(
     """Put each monomial's own weight beside the largest one of its ancestors."""
     weights = monomial_weights(base, tables, layer.exponents)
     squared = _scaled_squares(weights.value, log_scale)
-    own = squared > layer.best
+    larger = squared > layer.best
     return layer._replace(
         value=weights.value,
         error=weights.error,
         squared=squared,
-        best=np.where(own, squared, layer.best),
-        best_index=np.where(own, offset + np.arange(len(squared)), layer.best_index),
+        best=np.where(larger, squared, layer.best),
+        best_index=np.where(larger, offset + np.arange(len(squared)), layer.best_index),
     )
 
 
 def _children(
     layer: _Layer, bound: _BranchBound, tolerance: float, offset: int
-) -> tuple[_Layer, tuple[np.ndarray, np.ndarray]]:
+) -> tuple[_Layer, tuple[Int[np.ndarray, " charges"], Float[np.ndarray, " charges"]]]:
     """Return the children whose branches are kept, and the charges for the others."""
     base: FreeKernel = bound.base
     degree, d = int(layer.exponents[0].sum()), layer.exponents.shape[1]
     weights = np.ones(d) if base.weights is None else np.asarray(base.weights)
-    found: list[_Layer] = []
+    layers: list[_Layer] = []
     ended = degree >= base.degree_limit
     bounds = np.zeros_like(layer.exponents, dtype=float) if ended else bound(layer.exponents)
     charged_to, charges = [np.zeros(0, int)], [np.zeros(0)]
@@ -249,33 +254,35 @@ def _children(
         dropped = weight <= tolerance * layer.best[parents]
         charged_to.append(layer.best_index[parents[dropped]])
         charges.append(weight[dropped])
-        kept = parents[~dropped]
-        found.append(
-            _Layer(*(part[kept] for part in layer))._replace(
+        continued = parents[~dropped]
+        layers.append(
+            _Layer(*(part[continued] for part in layer))._replace(
                 exponents=exponents[~dropped],
-                parents=kept + offset,
-                raised=np.full(len(kept), j),
+                parents=continued + offset,
+                raised=np.full(len(continued), j),
                 log_factor=log_factor[~dropped],
             )
         )
-    children = _joined([_Layer(*(part[:0] for part in layer)), *found])
+    children = _joined([_Layer(*(part[:0] for part in layer)), *layers])
     return children, (np.concatenate(charged_to), np.concatenate(charges))
 
 
-def _trim(enumerated: Monomials, found: _Enumeration, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+def _trim(
+    enumerated: Monomials, enumeration: _Enumeration, tolerance: float
+) -> tuple[Bool[np.ndarray, " M"], Float[np.ndarray, " M"]]:
     """Drop childless monomials of small weight, the highest degrees first; return the mask kept and the charges.
 
     Branch bounds ignore that terms of a weight cancel, so many a monomial enumerated turns out not to be needed.
     """
-    layer, charges = found.layer, found.charges.copy()
-    kept, needed = np.ones(len(enumerated), bool), np.zeros(len(enumerated), bool)
+    layer, charges = enumeration.layer, enumeration.charges.copy()
+    mask, needed = np.ones(len(enumerated), bool), np.zeros(len(enumerated), bool)
     # From the highest degree down, as a monomial is computed from its parent and may go only after its children.
     for start, stop in reversed(list(pairwise(enumerated.layers[1:]))):
         rows = np.arange(start, stop)
         parents = enumerated.parents[rows]
         total = layer.squared[rows] + charges[rows]
         drop = ~needed[rows] & (total <= tolerance * layer.best[parents])
-        kept[rows[drop]] = False
+        mask[rows[drop]] = False
         np.add.at(charges, layer.best_index[parents[drop]], total[drop])
         needed[parents[~drop]] = True
-    return kept, charges
+    return mask, charges

@@ -43,11 +43,11 @@ class ValueCache:
         return ValueCache, (self._capacity,)
 
 
-def _equal(kept: tuple[Array, ...], arrays: tuple[Array, ...]) -> bool:
+def _equal(stored: tuple[Array, ...], arrays: tuple[Array, ...]) -> bool:
     """Return whether arrays are the same by value, shape, type and place."""
-    if len(kept) != len(arrays):
+    if len(stored) != len(arrays):
         return False
-    for a, b in zip(kept, arrays, strict=True):
+    for a, b in zip(stored, arrays, strict=True):
         if a.shape != b.shape or a.dtype != b.dtype or type(a) is not type(b) or device(a) != device(b):
             return False
         if not bool(array_namespace(a).all(a == b)):

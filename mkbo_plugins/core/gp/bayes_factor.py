@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core.components.components import ModelComponents
 from mkbo_plugins.core.gp.form_model import FormModel, Points
@@ -69,13 +70,22 @@ class Verdict:
 
 
 def form_log_evidence(
-    fixed: ModelComponents, form: str, points: Points, z: np.ndarray, noise: float | np.ndarray | None = None
+    fixed: ModelComponents,
+    form: str,
+    points: Points,
+    z: Float[np.ndarray, " n"],
+    noise: float | Float[np.ndarray, " n"] | None = None,
 ) -> float:
     """Return the log evidence of a form for standardised values z (n,) at points; noise as for `PosteriorDensity`."""
     return laplace_log_evidence(PosteriorDensity(FormModel(fixed, form, points.stock.shape[1]), points, z, noise))
 
 
-def judge(fixed: ModelComponents, points: Points, y: np.ndarray, noise: float | np.ndarray | None = None) -> Verdict:
+def judge(
+    fixed: ModelComponents,
+    points: Points,
+    y: Float[np.ndarray, " n"],
+    noise: float | Float[np.ndarray, " n"] | None = None,
+) -> Verdict:
     """Return whether the table helps a target with values y (n,) at points.
 
     Parameters

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 
 import numpy as np
+from jaxtyping import Float, Int
 
 RESOLVED = 1e-8
 """Posterior variance below which a point is taken as known: dividing by less would only amplify rounding."""
 
 
-def distance_to_front(values: np.ndarray) -> np.ndarray:
+def distance_to_front(values: Float[np.ndarray, "N k"]) -> Float[np.ndarray, " N"]:
     """Return how far each candidate lies behind the Pareto front of all: 0 on it.
 
     That is the largest lead that another has in every objective at once (the additive epsilon indicator of Zitzler et
@@ -28,13 +29,13 @@ def distance_to_front(values: np.ndarray) -> np.ndarray:
 
 
 def upper_confidence_design(
-    score: np.ndarray,
+    score: Float[np.ndarray, " N"],
     correlation: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    candidates: np.ndarray,
+    candidates: Float[np.ndarray, "N d"],
     n: int,
     *,
-    present: np.ndarray | None = None,
-) -> np.ndarray:
+    present: Float[np.ndarray, "P d"] | None = None,
+) -> Int[np.ndarray, " n"]:
     """Pick points one by one by score plus one posterior standard deviation given the points picked before.
 
     The standard deviation is that of a process with unit variance and the given correlation; it falls to zero at picked

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from jaxtyping import Float, Shaped
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 
@@ -22,12 +23,14 @@ class ExactGP:
         Data minus the constant, (n,).
     """
 
-    factor: np.ndarray
+    factor: Float[np.ndarray, "n n"]
     mean: float
-    residual: np.ndarray
+    residual: Float[np.ndarray, " n"]
 
     @classmethod
-    def conditioned(cls, covariance: np.ndarray, y: np.ndarray, mean: float | None = None) -> "ExactGP":
+    def conditioned(
+        cls, covariance: Float[np.ndarray, "n n"], y: Float[np.ndarray, " n"], mean: float | None = None
+    ) -> "ExactGP":
         """Condition on values y (n,) whose covariance, noise included, is (n, n).
 
         Without a `mean`, it is the most likely one, 1' K^-1 y / 1' K^-1 1.
@@ -44,12 +47,12 @@ class ExactGP:
         return cls(factor, mean, y - mean)
 
     @cached_property
-    def dual(self) -> np.ndarray:
+    def dual(self) -> Float[np.ndarray, " n"]:
         """The vector K^-1 (y - mean), (n,)."""
         return cho_solve((self.factor, True), self.residual)
 
     @cached_property
-    def inverse(self) -> np.ndarray:
+    def inverse(self) -> Float[np.ndarray, "n n"]:
         """The inverse of the covariance of the data with noise, (n, n)."""
         return cho_solve((self.factor, True), np.eye(len(self.residual)))
 
@@ -63,40 +66,44 @@ class ExactGP:
         """Logarithm of the density of the data."""
         return -(self.deviance + len(self.residual) * math.log(2 * math.pi)) / 2
 
-    def evidence_slope(self) -> np.ndarray:
+    def evidence_slope(self) -> Float[np.ndarray, "n n"]:
         """Return the gradient of the log evidence in the covariance, (n, n).
 
         The most likely constant adds nothing, since the evidence is stationary in it.
         """
         return (np.outer(self.dual, self.dual) - self.inverse) / 2
 
-    def predict_mean(self, cross: np.ndarray) -> np.ndarray:
+    def predict_mean(self, cross: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " m"]:
         """Return the mean (m,) from covariances with the data, (m, n)."""
         return self.mean + cross @ self.dual
 
-    def predict(self, cross: np.ndarray, prior: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+    def predict(
+        self, cross: Float[np.ndarray, "m n"], prior: Float[np.ndarray, " m"] | float
+    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Return mean and variance, each (m,), from covariances with the data (m, n) and prior variances (m,)."""
         return self.predict_mean(cross), prior - (self.whitened(cross) ** 2).sum(axis=0)
 
-    def whitened(self, cross: np.ndarray) -> np.ndarray:
+    def whitened(self, cross: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n m"]:
         """Return the whitened cross-covariance V (n, m) from covariances with the data (m, n).
 
         V'V is what the data take away from the prior covariance.
         """
         return solve_triangular(self.factor, cross.T, lower=True, check_finite=False)
 
-    def solve(self, cross: np.ndarray) -> np.ndarray:
+    def solve(self, cross: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n m"]:
         """Return K^-1 cross', (n, m), for covariances with the data (m, n)."""
         return cho_solve((self.factor, True), cross.T)
 
 
-def symmetric_inverse(covariance: np.ndarray) -> np.ndarray:
+def symmetric_inverse(covariance: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
     """Return the inverse, (n, n), of a covariance that rounding may have left without a Cholesky factor."""
     inverse = np.linalg.inv(covariance)
     return (inverse + inverse.T) / 2
 
 
-def held_out_residuals(inverse: np.ndarray, dual: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+def held_out_residuals(
+    inverse: Float[np.ndarray, "n n"], dual: Float[np.ndarray, " n"], groups: Shaped[np.ndarray, " n"] | None = None
+) -> Float[np.ndarray, " n"]:
     """Return value minus held-out prediction for each value, (n,), hyperparameters and mean kept.
 
     Source: Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, equations 5.10 to 5.12.
@@ -119,7 +126,7 @@ def held_out_residuals(inverse: np.ndarray, dual: np.ndarray, groups: np.ndarray
     return residuals
 
 
-def held_out_log_density(inverse: np.ndarray, dual: np.ndarray) -> float:
+def held_out_log_density(inverse: Float[np.ndarray, "n n"], dual: Float[np.ndarray, " n"]) -> float:
     """Return the summed log density of each value given the others; source and arguments as `held_out_residuals`."""
     precision = np.diag(inverse)
     return float(np.sum(np.log(precision) - np.log(2 * np.pi) - dual**2 / precision) / 2)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Inexact
 from scipy.spatial.distance import cdist
 
 from mkbo_plugins.core.components.components import Component, ModelComponents
@@ -33,8 +34,8 @@ class Points:
         Inputs of the stock covariance scaled to [0, 1], (n, k); k may be 0.
     """
 
-    frame: np.ndarray
-    stock: np.ndarray
+    frame: Float[np.ndarray, "n d"]
+    stock: Float[np.ndarray, "n k"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,21 +53,21 @@ class Pairs:
     """
 
     components: Mapping[str, Component]
-    left: np.ndarray
-    right: np.ndarray
+    left: Float[np.ndarray, "n k"]
+    right: Float[np.ndarray, "m k"]
     elementwise: bool
 
     @cached_property
-    def parts(self) -> Mapping[str, np.ndarray]:
+    def parts(self) -> Mapping[str, Float[np.ndarray, "..."]]:
         """Values of the components."""
         return {name: component.value for name, component in self.components.items()}
 
     @cached_property
-    def squared_differences(self) -> np.ndarray:
+    def squared_differences(self) -> Float[np.ndarray, "n m k"]:
         """Squared differences of the stock covariance's inputs, (n, n', k)."""
         return (self.left[:, None, :] - self.right[None, :, :]) ** 2
 
-    def stock(self, length_scale: np.ndarray) -> np.ndarray:
+    def stock(self, length_scale: Float[np.ndarray, " k"]) -> Float[np.ndarray, "..."]:
         """Return the squared exponential of the stock covariance's inputs, of the shape of the parts."""
         left, right = self.left / length_scale, self.right / length_scale
         distance = ((left - right) ** 2).sum(axis=1) if self.elementwise else cdist(left, right, "sqeuclidean")
@@ -111,12 +112,14 @@ class FormModel:
         components = self.fixed.components(self.form.parts, x.frame, second, elementwise=elementwise)
         return Pairs(components, x.stock, (x if y is None else y).stock, elementwise)
 
-    def value(self, pairs: Pairs, theta: np.ndarray) -> np.ndarray:
+    def value(self, pairs: Pairs, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, "..."]:
         """Return the covariance, (n, n'), or (n,) row by row."""
         scales, length_scale = self._unpack(theta)
         return self.form.covariance(pairs.parts, pairs.stock(length_scale) if self.stock_dims else None, scales)
 
-    def gradient(self, pairs: Pairs, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def gradient(
+        self, pairs: Pairs, theta: Float[np.ndarray, " p"]
+    ) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m p"]]:
         """Return the covariance (n, n') and its derivatives in the hyperparameters' logarithms, (n, n', p)."""
         scales, length_scale = self._unpack(theta)
         stock = pairs.stock(length_scale) if self.stock_dims else None
@@ -134,8 +137,13 @@ class FormModel:
         return value, np.concatenate(slopes, axis=-1)
 
     def pull(
-        self, x: Points, y: Points | None, pairs: Pairs, upstream: np.ndarray, theta: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self,
+        x: Points,
+        y: Points | None,
+        pairs: Pairs,
+        upstream: Float[np.ndarray, "..."],
+        theta: Float[np.ndarray, " p"],
+    ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n k"]]:
         """Pull a gradient with respect to the covariance back to `x`, on both sides where `y` is None.
 
         Parameters
@@ -169,7 +177,7 @@ class FormModel:
         # Products of matrices instead of an array (n, n', k) of differences.
         return of_frame, (slope @ pairs.right - slope.sum(axis=1)[:, None] * pairs.left) / length_scale**2
 
-    def _unpack(self, theta: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+    def _unpack(self, theta: Float[np.ndarray, " p"]) -> tuple[dict[str, Any], Inexact[np.ndarray, " k"]]:
         names = self.form.hyperparameters
         values = np.exp(theta)
         return dict(zip(names, values[: len(names)], strict=True)), values[len(names) :]

@@ -1,6 +1,7 @@
 """Evidence of a form with its hyperparameters integrated out, by Laplace's approximation."""
 
 import numpy as np
+from jaxtyping import Float
 from scipy.special import logsumexp
 
 from mkbo_plugins.core.gp.posterior import PosteriorDensity
@@ -34,7 +35,9 @@ def laplace_log_evidence(density: PosteriorDensity) -> float:
     return float(logsumexp([_about(density, means, stds, u) for u in maxima]))
 
 
-def _about(density: PosteriorDensity, means: np.ndarray, stds: np.ndarray, u: np.ndarray) -> float:
+def _about(
+    density: PosteriorDensity, means: Float[np.ndarray, " p"], stds: Float[np.ndarray, " p"], u: Float[np.ndarray, " p"]
+) -> float:
     """Return the log integral of the normal density that is like the integrand at a maximum u (p,)."""
     theta = means + stds * u
     # Gradients are exact, so that one difference of them is a whole row of the curvature.

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from jaxtyping import Float
 from scipy.optimize import OptimizeResult, minimize
 
 from mkbo_plugins.core.priors import Hyperparameter, log_bounds, log_prior
@@ -16,7 +17,7 @@ REJECTED = 1e10
 
 
 def lowest_minimum(
-    loss: Differentiable, starts: Iterable[np.ndarray], bounds: np.ndarray, **settings: Any
+    loss: Differentiable, starts: Iterable[Float[np.ndarray, " p"]], bounds: Float[np.ndarray, "p 2"], **settings: Any
 ) -> OptimizeResult:
     """Return the lowest of the local minima found by L-BFGS-B from starts (p,) moved between the bounds (p, 2).
 
@@ -29,7 +30,7 @@ def lowest_minimum(
 def map_fit(
     log_evidence: Differentiable,
     priors: Sequence[Hyperparameter],
-    starts: Iterable[np.ndarray],
+    starts: Iterable[Float[np.ndarray, " p"]],
     prior: Differentiable = log_prior,
     **settings: Any,
 ) -> OptimizeResult:
@@ -49,7 +50,7 @@ def map_fit(
         As for `lowest_minimum`.
     """
 
-    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def loss(theta: Float[np.ndarray, " p"]) -> tuple[float, Float[np.ndarray, " p"]]:
         (evidence, of_evidence), (added, of_added) = log_evidence(theta), prior(theta, priors)
         if evidence == -np.inf:
             return REJECTED, np.zeros_like(theta)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import chunks
 from mkbo_plugins.core.gp.exact_gp import ExactGP
@@ -35,27 +36,27 @@ class FormPosterior:
     """
 
     model: FormModel
-    theta: np.ndarray
+    theta: Float[np.ndarray, " p"]
     data: Points
     process: ExactGP
 
-    def mean(self, points: Points) -> np.ndarray:
+    def mean(self, points: Points) -> Float[np.ndarray, " m"]:
         """Return the mean of the function at points, (m,)."""
         return np.concatenate([block.process.predict_mean(block._cross(p)) for block, p in self._blocks(points)])
 
-    def moments(self, points: Points) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, points: Points) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Return mean and variance of the function, each (m,)."""
         mean, variance = zip(*(block._moments(p) for block, p in self._blocks(points)), strict=True)
         return np.concatenate(mean), np.concatenate(variance)
 
-    def joint(self, points: Points) -> tuple[np.ndarray, np.ndarray]:
+    def joint(self, points: Points) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m m"]]:
         """Return mean (m,) and covariance (m, m) of the function."""
         cross = self._cross(points)
         root = self.process.whitened(cross)
         prior = self.model.value(self.model.pairs(points), self.theta)
         return self.process.predict_mean(cross), prior - root.T @ root
 
-    def at(self, point: Points) -> tuple[np.ndarray, np.ndarray, Points]:
+    def at(self, point: Points) -> tuple[Float[np.ndarray, " 1"], Float[np.ndarray, " 1"], Points]:
         """Return mean (1,) and variance (1,) at one point, and the gradients of both, in this order, as two rows."""
         # The same point twice, so that both gradients go one way back.
         twice = Points(np.tile(point.frame, (2, 1)), np.tile(point.stock, (2, 1)))
@@ -76,12 +77,12 @@ class FormPosterior:
         for rows in chunks(m, BLOCK):
             yield posterior, Points(points.frame[rows], points.stock[rows])
 
-    def _moments(self, points: Points) -> tuple[np.ndarray, np.ndarray]:
+    def _moments(self, points: Points) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         cross = self._cross(points)
         prior = self.model.value(self.model.pairs(points, elementwise=True), self.theta)
         return self.process.predict(cross, prior)
 
-    def _cross(self, points: Points) -> np.ndarray:
+    def _cross(self, points: Points) -> Float[np.ndarray, "m n"]:
         """Return covariances with the data, (m, n)."""
         # The data comes first, since evaluators spend more on the first of two sets.
         return self.model.value(self.model.pairs(self.data, points), self.theta).T
@@ -106,8 +107,8 @@ class PosteriorDensity:
 
     model: FormModel
     data: Points
-    y: np.ndarray
-    noise: float | np.ndarray | None
+    y: Float[np.ndarray, " n"]
+    noise: float | Float[np.ndarray, " n"] | None
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -120,25 +121,25 @@ class PosteriorDensity:
         return self.model.priors if self.noise is not None else (*self.model.priors, NOISE)
 
     @property
-    def usual_start(self) -> np.ndarray:
+    def usual_start(self) -> Float[np.ndarray, " p"]:
         """Where the hosts begin: median scales of the form, most likely length scales and noise, as logarithms."""
         scales = len(self.model.form.hyperparameters)
         medians = [prior.log_mean for prior in self.priors[:scales]]
         return np.array(medians + [math.log(prior_mode(prior)) for prior in self.priors[scales:]])
 
-    def split(self, theta: np.ndarray) -> tuple[np.ndarray, float | np.ndarray]:
+    def split(self, theta: Float[np.ndarray, " p"]) -> tuple[Float[np.ndarray, " q"], float | Float[np.ndarray, " n"]]:
         """Return the form's hyperparameters, still as logarithms, and the noise variance."""
         if self.noise is not None:
             return theta, self.noise
         return theta[:-1], math.exp(theta[-1])
 
-    def posterior(self, theta: np.ndarray) -> FormPosterior:
+    def posterior(self, theta: Float[np.ndarray, " p"]) -> FormPosterior:
         """Return the process conditioned on the data."""
         of_form, noise = self.split(theta)
         process = self._conditioned(self.model.value(self.pairs, of_form), noise)
         return FormPosterior(self.model, of_form, self.data, process)
 
-    def log_evidence(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def log_evidence(self, theta: Float[np.ndarray, " p"]) -> tuple[float, Float[np.ndarray, " p"]]:
         """Return the log marginal likelihood and its gradient, (p,)."""
         of_form, noise = self.split(theta)
         covariance, slopes = self.model.gradient(self.pairs, of_form)
@@ -149,7 +150,9 @@ class PosteriorDensity:
             gradient = np.append(gradient, noise * np.trace(slope))
         return process.log_evidence, gradient
 
-    def maximise(self, starts: Iterable[np.ndarray], prior: Differentiable = log_prior) -> np.ndarray:
+    def maximise(
+        self, starts: Iterable[Float[np.ndarray, " p"]], prior: Differentiable = log_prior
+    ) -> Float[np.ndarray, " p"]:
         """Return the best of the local maxima found from some starting points, (p,); arguments as for `map_fit`.
 
         Raises
@@ -159,5 +162,5 @@ class PosteriorDensity:
         """
         return map_fit(self.log_evidence, self.priors, starts, prior).x
 
-    def _conditioned(self, covariance: np.ndarray, noise: float | np.ndarray) -> ExactGP:
+    def _conditioned(self, covariance: Float[np.ndarray, "n n"], noise: float | Float[np.ndarray, " n"]) -> ExactGP:
         return ExactGP.conditioned(covariance + np.diag(np.full(len(covariance), noise)), self.y)

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 from array_api_compat import array_namespace
+from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 
 from mkbo_plugins.core.arrays import Array, per_pair
@@ -35,7 +36,9 @@ _SHARE_BOUNDS = (1e-6, 1e6)
 _NOISE_BOUNDS = (1e-8, 1e2)
 
 
-def _components(squared: Array, scales: Triple) -> tuple[tuple[Array, Array], ...]:
+def _components(
+    squared: Float[Array, "*shape"], scales: Triple
+) -> tuple[tuple[Float[Array, "*shape"], Float[Array, "*shape"]], ...]:
     """Return each component and its derivative in r^2 from squared distances; the derivative is 0 at r = 0."""
     xp = array_namespace(squared)
     apart = squared > 0
@@ -89,17 +92,19 @@ class KernelMixture:
             raise KernelError("variances must not all be 0")
         object.__setattr__(self, "noise", positive(self.noise, "noise"))
 
-    def __call__(self, x: Array, y: Array) -> Array:
+    def __call__(self, x: Array, y: Array) -> Float[Array, "..."]:
         """Evaluate at points x and y, each (..., d), whose leading shapes broadcast."""
         x, y = check_points((x, y), self.dimension)
         return self._values(array_namespace(x, y).sum((x - y) ** 2, axis=-1))
 
-    def gram(self, X: Array, Y: Array | None = None) -> Array:
+    def gram(self, X: Array, Y: Array | None = None) -> Float[Array, "... n m"]:
         """Return the Gram matrix, (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.dimension)
         return self._values(_squared_distances(X, X if Y is None else Y))
 
-    def pull(self, X: Array, Y: Array, upstream: Array) -> tuple[Array, Array]:
+    def pull(
+        self, X: Float[Array, "... n d"], Y: Float[Array, "... m d"], upstream: Float[Array, "... n m"]
+    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"]]:
         """Pull a gradient with respect to ``gram(X, Y)``, (..., n, n'), back to X and Y; equal points have none."""
         xp = array_namespace(X, Y)
         parts = _components(_squared_distances(X, Y), self.scales)
@@ -108,12 +113,12 @@ class KernelMixture:
         of_y = xp.sum(slope, axis=-2)[..., None] * Y - xp.matmul(xp.matrix_transpose(slope), X)
         return of_x, of_y
 
-    def _values(self, squared: Array) -> Array:
+    def _values(self, squared: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         parts = _components(squared, self.scales)
         return sum(v * part[0] for v, part in zip(self.variances, parts, strict=True))
 
 
-def _squared_distances(X: Array, Y: Array) -> Array:
+def _squared_distances(X: Float[Array, "... n d"], Y: Float[Array, "... m d"]) -> Float[Array, "... n m"]:
     """Return squared distances from differences, so that equal points are at distance 0 exactly."""
     total = 0.0
     for j in range(X.shape[-1]):
@@ -174,14 +179,16 @@ def fit_kernel_mixture(X: Array, y: Array) -> MixtureFit:
     return MixtureFit(KernelMixture(variances, scales, noise, X.shape[1]), float(fit.fun) * std**2)
 
 
-def _unpack(parameters: np.ndarray) -> tuple[Triple, Triple, float]:
+def _unpack(parameters: Float[np.ndarray, " 6"]) -> tuple[Triple, Triple, float]:
     """Return variances, scales and noise from logarithms of v_2 / v_1, v_3 / v_1, the scales and noise / total."""
     shares = np.exp(np.concatenate([[0.0], parameters[:2]]))
     variances, scales = (shares / shares.sum()).tolist(), np.exp(parameters[2:5]).tolist()
     return tuple(variances), tuple(scales), float(np.exp(parameters[5]))
 
 
-def leave_one_out_loss(parameters: np.ndarray, squared: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+def leave_one_out_loss(
+    parameters: Float[np.ndarray, " 6"], squared: Float[np.ndarray, "N N"], y: Float[np.ndarray, " N"]
+) -> tuple[float, Float[np.ndarray, " 6"]]:
     """Return the closed-form leave-one-out mean squared error and its gradient.
 
     With ``P = A^-1 - A^-1 1 1' A^-1 / (1' A^-1 1)`` and ``A = K + noise I``, the held-out residual of row i is

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from jaxtyping import Float
+
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.components.components import KernelGram
 from mkbo_plugins.core.mixture.kernel_mixture import KernelMixture
@@ -35,12 +37,17 @@ class MixtureParts:
         """Itself: a mixture is evaluated in one way only."""
         return self
 
-    def correlation(self, X: Array, Y: Array) -> Array:
+    def correlation(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         """Return the mixture's correlations between points (n, d) and (n', d), (n, n')."""
         return self.mixture.gram(X, Y) / sum(self.mixture.variances)
 
     def components(
-        self, names: Iterable[str], X: Array, Y: Array | None = None, *, elementwise: bool = False
+        self,
+        names: Iterable[str],
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"] | None = None,
+        *,
+        elementwise: bool = False,
     ) -> dict[str, KernelGram]:
         """Return what `PretrainedComponents.components` does."""
         for name in names:
@@ -48,6 +55,14 @@ class MixtureParts:
                 raise KernelError(f"a kernel mixture has no part {name!r}: no machine was trained; use form={PART!r}")
         return dict.fromkeys(names, KernelGram(self.mixture, X, Y, elementwise))
 
-    def composed(self, name: str, X: Array, Y: Array | None, S: Any, *, elementwise: bool = False) -> Array:
+    def composed(
+        self,
+        name: str,
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"] | None,
+        S: Any,
+        *,
+        elementwise: bool = False,
+    ) -> Float[Array, "..."]:
         """Return what `PretrainedComponents.composed` does; no S is needed."""
         return self.components((name,), X, Y, elementwise=elementwise)[name].value

@@ -7,6 +7,7 @@ derivatives of it once.
 from typing import NamedTuple, Protocol
 
 from array_api_compat import array_namespace
+from jaxtyping import Bool, Float
 
 from mkbo_plugins.core.arrays import Array
 
@@ -14,19 +15,19 @@ from mkbo_plugins.core.arrays import Array
 class Side(NamedTuple):
     """What a formula sees of one argument; arrays of one point broadcast with those of pairs."""
 
-    diagonal: Array
+    diagonal: Float[Array, "..."]
     """Mantissa of ``S(x * x)`` on the scale ``2 half_log_scale``."""
-    half_log_scale: Array
-    log_damping: Array
-    vanishing: Array
+    half_log_scale: Float[Array, "..."]
+    log_damping: Float[Array, "..."]
+    vanishing: Bool[Array, "..."]
 
 
 class Derivatives(NamedTuple):
     """A gradient pulled back to the inputs of a formula, one entry a pair; None where an input does not enter."""
 
-    between: Array
-    diagonals: tuple[Array, Array] | None = None
-    log_dampings: tuple[Array, Array] | None = None
+    between: Float[Array, "..."]
+    diagonals: tuple[Float[Array, "..."], Float[Array, "..."]] | None = None
+    log_dampings: tuple[Float[Array, "..."], Float[Array, "..."]] | None = None
 
 
 class Formula(Protocol):
@@ -37,11 +38,11 @@ class Formula(Protocol):
         """The value between equal points where that is a constant."""
 
     @staticmethod
-    def value(between: Array, x: Side, y: Side) -> Array:
+    def value(between: Float[Array, "*shape"], x: Side, y: Side) -> Float[Array, "*shape"]:
         """Return the value from the mantissa of ``S(x * y)``."""
 
     @staticmethod
-    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
+    def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:
         """Return upstream times the derivatives, of the shape of `value`."""
 
 
@@ -51,18 +52,18 @@ class Reweighted:
     of_equal_points = None
 
     @staticmethod
-    def value(between: Array, x: Side, y: Side) -> Array:
+    def value(between: Float[Array, "*shape"], x: Side, y: Side) -> Float[Array, "*shape"]:
         """Return the value from the mantissa of ``S(x * y)``."""
         return between * _scale(x, y)
 
     @staticmethod
-    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
+    def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:
         """Return upstream times the derivatives."""
         of_damping = upstream * value
         return Derivatives(upstream * _scale(x, y), log_dampings=(of_damping, of_damping))
 
 
-def _scale(x: Side, y: Side) -> Array:
+def _scale(x: Side, y: Side) -> Float[Array, "..."]:
     xp = array_namespace(x.diagonal)
     return xp.exp((x.half_log_scale + x.log_damping) + (y.half_log_scale + y.log_damping))
 
@@ -78,19 +79,19 @@ class Normalised:
     of_equal_points = 1.0
 
     @staticmethod
-    def value(between: Array, x: Side, y: Side) -> Array:
+    def value(between: Float[Array, "*shape"], x: Side, y: Side) -> Float[Array, "*shape"]:
         """Return the value from the mantissa of ``S(x * y)``."""
         return array_namespace(between).clip(between * (_inverse_norm(x) * _inverse_norm(y)), -1.0, 1.0)
 
     @staticmethod
-    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
+    def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:
         """Return upstream times the derivatives."""
         of_x, of_y = _inverse_norm(x), _inverse_norm(y)
         of_diagonals = upstream * value / -2
         return Derivatives(upstream * (of_x * of_y), (of_diagonals * of_x**2, of_diagonals * of_y**2))
 
 
-def _inverse_norm(x: Side) -> Array:
+def _inverse_norm(x: Side) -> Float[Array, "..."]:
     """Return ``1 / sqrt(diagonal)``, 0 where the diagonal vanishes."""
     xp = array_namespace(x.diagonal)
     ones = xp.ones_like(x.diagonal)
@@ -103,7 +104,7 @@ class FeatureDistance:
     of_equal_points = 0.0
 
     @staticmethod
-    def value(between: Array, x: Side, y: Side) -> Array:
+    def value(between: Float[Array, "*shape"], x: Side, y: Side) -> Float[Array, "*shape"]:
         """Return the value from the mantissa of ``S(x * y)``."""
         xp = array_namespace(between)
         log_x, log_y = x.half_log_scale + x.log_damping, y.half_log_scale + y.log_damping
@@ -116,7 +117,7 @@ class FeatureDistance:
         return xp.where(positive, difference, xp.zeros_like(difference)) * unit
 
     @staticmethod
-    def derivatives(upstream: Array, value: Array, x: Side, y: Side) -> Derivatives:
+    def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:
         """Return upstream times the derivatives."""
         xp = array_namespace(value)
         upstream = xp.where(value > 0, upstream, xp.zeros_like(upstream))

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, chunks, constant, equal_points, joined, per_pair
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
@@ -25,10 +26,12 @@ class DifferentiableSum(Protocol):
     """A host's way to differentiate the sum S of a re-weighted kernel more than once."""
 
     @staticmethod
-    def constant(points: Array) -> Array:
+    def constant(points: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         """Return points as ones that are not differentiated."""
 
-    def __call__(self, form: SumForm, U: Array, log_scale: Array) -> Array:
+    def __call__(
+        self, form: SumForm, U: Float[Array, "*batch d"], log_scale: Float[Array, "*batch"]
+    ) -> Float[Array, "*batch"]:
         """Return ``S(U) exp(-log_scale)``, (...), at points U (..., d), with its derivatives in U."""
 
 
@@ -54,7 +57,7 @@ class Gram:
         What the value is made of: runs of batches, or, where there is one, of its rows; none where it is constant.
     """
 
-    value: Array
+    value: Float[Array, "..."]
     shapes: tuple[tuple[int, ...], tuple[int, ...]]
     leading: tuple[int, ...]
     size: tuple[int, int, int]
@@ -62,7 +65,9 @@ class Gram:
     symmetric: bool
     blocks: "tuple[_Block, ...]" = ()
 
-    def vjp(self, upstream: Array, *, second: bool = True) -> tuple[Array, Array | None]:
+    def vjp(
+        self, upstream: Float[Array, "..."], *, second: bool = True
+    ) -> tuple[Float[Array, "... d"], Float[Array, "... d"] | None]:
         """Pull a gradient with respect to the value back to both points.
 
         Parameters
@@ -98,7 +103,7 @@ class Gram:
             return of_x, of_x if second else None
         return of_x, self._summed(sum(seconds) if axis else joined(seconds, 0), 1, upstream.dtype)
 
-    def _summed(self, gradient: Array, argument: int, dtype: Any) -> Array:
+    def _summed(self, gradient: Float[Array, "b n d"], argument: int, dtype: Any) -> Float[Array, "... d"]:
         """Sum a gradient (b, n, d) over the copies that broadcasting made of an argument."""
         xp = array_namespace(gradient)
         shape = self.shapes[argument]
@@ -112,8 +117,8 @@ class Gram:
 def gram(
     formula: Formula,
     evaluator: CertifiedEvaluator,
-    X: Array,
-    Y: Array | None = None,
+    X: Float[Array, "... d"],
+    Y: Float[Array, "... d"] | None = None,
     *,
     elementwise: bool = False,
 ) -> Gram:
@@ -165,12 +170,12 @@ def gram(
 def composed(
     formula: Formula,
     evaluator: CertifiedEvaluator,
-    X: Array,
-    Y: Array | None,
+    X: Float[Array, "... d"],
+    Y: Float[Array, "... d"] | None,
     S: DifferentiableSum,
     *,
     elementwise: bool = False,
-) -> Array:
+) -> Float[Array, "..."]:
     """Return what `gram` evaluates, composed of operations that a host differentiates as often as it likes.
 
     It costs an evaluation of S at every product of two points, (..., n, m, d).
@@ -202,7 +207,7 @@ def composed(
     return xp.where(equal, xp.full_like(value, formula.of_equal_points), value)
 
 
-def _in_batches(Z: Array, leading: tuple[int, ...]) -> Array:
+def _in_batches(Z: Float[Array, "... n d"], leading: tuple[int, ...]) -> Float[Array, "... n d"]:
     """Return points (..., n, d) as (b, n, d), or as (n, d) where all batches share them or there is one batch."""
     xp = array_namespace(Z)
     size = Z.shape[-2:]
@@ -214,7 +219,13 @@ def _in_batches(Z: Array, leading: tuple[int, ...]) -> Array:
 class _Block:
     """A formula between points of each of b batches, (b, n, m); points (n, d) are in all of them."""
 
-    def __init__(self, formula: Formula, evaluator: CertifiedEvaluator, X: Array, Y: Array | None) -> None:
+    def __init__(
+        self,
+        formula: Formula,
+        evaluator: CertifiedEvaluator,
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"] | None,
+    ) -> None:
         self.formula, self.evaluator, self.symmetric = formula, evaluator, Y is None
         x = SharedRows.of(X)
         self.rows = (x, x if Y is None else SharedRows.of(Y))
@@ -225,7 +236,9 @@ class _Block:
         self._value = self._with_equal_points(formula.value(self._between(), *self.sides))
         self.value = self.rows[1].restore(self.rows[0].restore(self._value, axis=1), axis=2)
 
-    def vjp(self, upstream: Array, *, second: bool) -> tuple[Array, Array | None]:
+    def vjp(
+        self, upstream: Float[Array, "b n m"], *, second: bool
+    ) -> tuple[Float[Array, "b n d"], Float[Array, "b m d"] | None]:
         """Pull a gradient (b, n, m) back to both points, or, also where they are the same ones, only to the first."""
         x, y = self.rows
         slope = y.sort(x.sort(upstream, axis=1), axis=2)
@@ -263,7 +276,7 @@ class _Block:
         of_shared = (None,) * 4 if shared is None else _seen(shared, damping(shared.points))
         return Side(*[spread(*pair, self.b)[index] for pair in zip(of_own, of_shared, strict=True)])
 
-    def _between(self) -> Array:
+    def _between(self) -> Float[Array, "b n m"]:
         """Return the mantissas of ``S(x * y)``, (b, n, m), own points first."""
         (own_x, shared_x), (own_y, shared_y) = self.points
         of_own: list[Array] = []
@@ -283,7 +296,7 @@ class _Block:
             of_shared.append(both if self.b == 1 else array_namespace(both).tile(both, (self.b, 1, 1)))
         return joined([joined(parts, axis=2) for parts in (of_own, of_shared) if parts], axis=1)
 
-    def _across(self, own: Prepared, shared: Prepared) -> Array:
+    def _across(self, own: Prepared, shared: Prepared) -> Float[Array, "b k m"]:
         mantissas = own.form.between(own, shared)
         return array_namespace(mantissas).reshape(mantissas, (self.b, -1, shared.points.shape[0]))
 
@@ -293,7 +306,7 @@ class _Block:
             return compute()
         return self.evaluator.shared(name, P, Q, compute)
 
-    def _with_equal_points(self, value: Array) -> Array:
+    def _with_equal_points(self, value: Float[Array, "b n m"]) -> Float[Array, "b n m"]:
         """Set entries between points equal by value, where only that decides or Y is X; see `of_equal_points`."""
         constant, xp = self.formula.of_equal_points, array_namespace(value)
         if constant is None:
@@ -309,7 +322,9 @@ class _Block:
             return value
         return xp.where(equal, xp.full_like(value, constant), value)
 
-    def _vjp_between(self, slope: Array, *, second: bool) -> tuple[Array, Array | None]:
+    def _vjp_between(
+        self, slope: Float[Array, "b n m"], *, second: bool
+    ) -> tuple[Float[Array, "b n d"], Float[Array, "b m d"] | None]:
         """Pull a gradient with respect to `_between` back to both points, own ones first, the scales held constant."""
         xp = array_namespace(slope)
         (own_x, shared_x), (own_y, shared_y) = self.points
@@ -338,7 +353,9 @@ class _Block:
         of_x = joined([sum(parts) for parts in (x_own, x_shared) if parts], axis=1)
         return of_x, joined([sum(parts) for parts in (y_own, y_shared) if parts], axis=1) if second else None
 
-    def _vjp_across(self, own: Prepared, shared: Prepared, slope: Array, *, copies: bool) -> tuple[Array, Array | None]:
+    def _vjp_across(
+        self, own: Prepared, shared: Prepared, slope: Float[Array, "b k m"], *, copies: bool
+    ) -> tuple[Float[Array, "b k d"], Float[Array, "b m d"] | None]:
         """Pull a gradient (b, k, m) back to own points, (b, k, d), and to every copy of shared ones, (b, m, d)."""
         xp = array_namespace(slope)
         b, k, m = slope.shape
@@ -351,7 +368,9 @@ class _Block:
         of_own = xp.sum(slopes * shared.points[None, None, :, :], axis=2)
         return of_own, xp.sum(slopes * batched(own.points, b)[:, :, None, :], axis=1)
 
-    def _vjp_shared(self, P: Prepared, Q: Prepared, slope: Array, *, second: bool) -> tuple[Array, Array | None]:
+    def _vjp_shared(
+        self, P: Prepared, Q: Prepared, slope: Float[Array, "b n m"], *, second: bool
+    ) -> tuple[Float[Array, "b n d"], Float[Array, "b m d"] | None]:
         """Pull a gradient (b, n, m) back to every copy of shared points, or only those of the first."""
         xp = array_namespace(slope)
         if self.b == 1:
@@ -365,21 +384,21 @@ class _Block:
         to_y = xp.permute_dims(gradients * P.points[:, None, :], (1, 0, 2))
         return of_x, xp.permute_dims(xp.matmul(xp.permute_dims(slope, (2, 0, 1)), to_y), (1, 0, 2))
 
-    def _of_diagonal(self, argument: int) -> Array:
+    def _of_diagonal(self, argument: int) -> Float[Array, "b n d"]:
         """Return the gradient of each diagonal in its point, (b, n, d) or (1, n, d), own points first."""
         own, shared = (None if P is None else P.diagonal_gradient for P in self.points[argument])
         return self.rows[argument].spread(own, shared, self.b)
 
-    def _of_damping(self, argument: int) -> Array:
+    def _of_damping(self, argument: int) -> Float[Array, "b n d"]:
         """Return the gradient of each log damping in its point, as `_of_diagonal`."""
         base = self.evaluator.base
         # The log damping is -r sum_j lambda_j x_j^2.
         return -2 * base.damping_rate * base.weighted(self._coordinates(argument))
 
-    def _coordinates(self, argument: int) -> Array:
+    def _coordinates(self, argument: int) -> Float[Array, "b n d"]:
         own, shared = (None if P is None else P.points for P in self.points[argument])
         return self.rows[argument].spread(own, shared, self.b)
 
 
-def _seen(P: Prepared, log_damping: Array) -> Side:
+def _seen(P: Prepared, log_damping: Float[Array, " n"]) -> Side:
     return Side(P.diagonal, P.half_log_scale, log_damping, P.vanishing)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluation.prepared import VANISHING
@@ -26,7 +27,7 @@ class NormalisedKernel:
 
     kernel: FreeKernel | ReweightedKernel
 
-    def __call__(self, *points: Array) -> Array:
+    def __call__(self, *points: Array) -> Float[Array, "..."]:
         """Evaluate at m >= 1 points (..., d) whose leading shapes broadcast.
 
         Where a diagonal vanishes the value is 0, but 1 for two equal points, as in `Normalised`.
@@ -48,7 +49,7 @@ class NormalisedKernel:
         value = xp.where(undefined, xp.zeros_like(value), value)
         return xp.astype(value * xp.exp(exponent), points[0].dtype)
 
-    def gram(self, X: Array, Y: Array | None = None) -> Array:
+    def gram(self, X: Array, Y: Array | None = None) -> Float[Array, "... n m"]:
         """Return the Gram matrix, (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.kernel.dimension)
         return gram(Normalised(), undamped(self.kernel, X.shape[-1]), X, Y).value

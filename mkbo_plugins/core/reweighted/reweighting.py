@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
@@ -61,7 +62,7 @@ class ReweightedKernel:
         """Evaluator of the undamped kernel S(u), u the coordinate product of the arguments."""
         return CertifiedEvaluator(self.base, self.tables, self.dimension, self.choice, self.tolerance)
 
-    def __call__(self, *points: Array) -> Array:
+    def __call__(self, *points: Array) -> Float[Array, "..."]:
         """Evaluate K_m^E at m >= 1 points (..., d) whose leading shapes broadcast."""
         points = check_points(points, self.dimension)
         xp = array_namespace(*points)
@@ -71,7 +72,7 @@ class ReweightedKernel:
         log_damping = sum(self.base.log_damping(x) for x in points)
         return xp.astype(undamped.mantissa * xp.exp(undamped.log_scale + log_damping), points[0].dtype)
 
-    def gram(self, X: Array, Y: Array | None = None) -> Array:
+    def gram(self, X: Array, Y: Array | None = None) -> Float[Array, "... n m"]:
         """Return the Gram matrix K_2^E(X_i, Y_j), (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.dimension)
         return gram(Reweighted(), self.evaluator, X, Y).value

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 from array_api_compat import array_namespace, device
+from jaxtyping import Float, Int, Shaped
 
 from mkbo_plugins.core.arrays import Array
 
@@ -29,13 +30,13 @@ class SharedRows:
         Number k of own points in a batch.
     """
 
-    own: Array
-    shared: Array
-    positions: np.ndarray
+    own: Float[Array, "own d"]
+    shared: Float[Array, "shared d"]
+    positions: Int[np.ndarray, " n"]
     own_count: int
 
     @classmethod
-    def of(cls, X: Array) -> "SharedRows":
+    def of(cls, X: Float[Array, "... n d"]) -> "SharedRows":
         """Split points (b, n, d) of b > 0 batches; points (n, d) are shared by any number of batches."""
         xp = array_namespace(X)
         if X.ndim == 2:
@@ -45,7 +46,9 @@ class SharedRows:
         flat = xp.reshape(_taken(X, own, axis=1) if len(shared) else X, (-1, X.shape[-1])) if len(own) else X[0, :0, :]
         return cls(flat, _taken(X[0, ...], shared, axis=0), np.concatenate([own, shared]), len(own))
 
-    def spread(self, of_own: Array | None, of_shared: Array | None, b: int) -> Array:
+    def spread(
+        self, of_own: Shaped[Array, "own ..."] | None, of_shared: Shaped[Array, "shared ..."] | None, b: int
+    ) -> Shaped[Array, "b n ..."]:
         """Return values of own points (b k, ...) and of shared ones (m, ...) as (b, n, ...), in order of `positions`.
 
         The batch axis is 1 where there are no own points.
@@ -59,11 +62,11 @@ class SharedRows:
             return own
         return xp.concat([own, xp.broadcast_to(of_shared[None, ...], (b, *of_shared.shape))], axis=1)
 
-    def sort(self, values: Array, axis: int) -> Array:
+    def sort(self, values: Float[Array, "*shape"], axis: int) -> Float[Array, "*shape"]:
         """Bring an axis of values for all n points into the order of `positions`."""
         return values if self._in_order else _taken(values, self.positions, axis)
 
-    def restore(self, values: Array, axis: int) -> Array:
+    def restore(self, values: Float[Array, "*shape"], axis: int) -> Float[Array, "*shape"]:
         """Undo `sort`."""
         return values if self._in_order else _taken(values, np.argsort(self.positions), axis)
 
@@ -72,6 +75,6 @@ class SharedRows:
         return bool((np.diff(self.positions) == 1).all())
 
 
-def _taken(values: Array, index: np.ndarray, axis: int) -> Array:
+def _taken(values: Float[Array, "..."], index: Int[np.ndarray, " m"], axis: int) -> Float[Array, "..."]:
     xp = array_namespace(values)
     return xp.take(values, xp.asarray(index, device=device(values)), axis=axis)

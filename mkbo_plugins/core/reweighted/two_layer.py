@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from array_api_compat import array_namespace
+from jaxtyping import Float, Inexact
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points, positive
@@ -13,12 +14,12 @@ from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel, undamped
 from mkbo_plugins.errors import KernelError
 
 
-def squared_exponential_profile(squared_distance: Array, scale: Array | float) -> Array:
+def squared_exponential_profile(squared_distance: Inexact[Array, "..."], scale: Array | float) -> Inexact[Array, "..."]:
     """Return exp(-squared_distance / (2 scale))."""
     return array_namespace(squared_distance).exp(-squared_distance / (2 * scale))
 
 
-def matern52_profile(squared_distance: Array, scale: Array | float) -> Array:
+def matern52_profile(squared_distance: Inexact[Array, "..."], scale: Array | float) -> Inexact[Array, "..."]:
     """Return (1 + r + r^2 / 3) exp(-r) with r^2 = 5 squared_distance / scale."""
     xp = array_namespace(squared_distance)
     # The profile is smooth in r^2; a floor keeps the gradient of the root finite at zero.
@@ -60,13 +61,13 @@ class TwoLayerKernel:
         if self.profile not in _PROFILES:
             raise KernelError(f"profile must be one of {sorted(_PROFILES)}, got {self.profile!r}")
 
-    def __call__(self, x: Array, y: Array) -> Array:
+    def __call__(self, x: Array, y: Array) -> Float[Array, "..."]:
         """Evaluate at points x and y, each (..., d), whose leading shapes broadcast."""
         x, y = check_points((x, y), self.kernel.dimension)
         distance = gram(FeatureDistance(), undamped(self.kernel, x.shape[-1]), x, y, elementwise=True).value
         return _PROFILES[self.profile](distance, self.scale)
 
-    def gram(self, X: Array, Y: Array | None = None) -> Array:
+    def gram(self, X: Array, Y: Array | None = None) -> Float[Array, "... n m"]:
         """Return the Gram matrix, (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.kernel.dimension)
         distance = gram(FeatureDistance(), undamped(self.kernel, X.shape[-1]), X, Y).value

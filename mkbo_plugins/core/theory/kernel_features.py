@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from mkbo_plugins.core.evaluation.features import log_tau_squared, monomial_exponents, monomial_weights, monomials
 from mkbo_plugins.core.kernels import FreeKernel
@@ -44,10 +45,10 @@ class KernelFeatures:
     """
 
     kernel: FreeKernel | ReweightedKernel | NormalisedKernel
-    exponents: np.ndarray
-    scale: np.ndarray
+    exponents: Int[np.ndarray, "M d"]
+    scale: Float[np.ndarray, " M"]
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
+    def __call__(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n M"]:
         """Return phi_k at points (n, d), (n, M); zero where a normalised kernel has no diagonal."""
         base = free_base(self.kernel)
         values = monomials(X, self.exponents).T
@@ -58,11 +59,13 @@ class KernelFeatures:
         return np.divide(values * self.scale, np.sqrt(diagonal), out=np.zeros_like(values), where=diagonal > 0)
 
     @property
-    def _tau(self) -> np.ndarray:
+    def _tau(self) -> Float[np.ndarray, " M"]:
         return _tau(self.kernel, self.exponents)
 
 
-def kernel_features(kernel: FreeKernel | ReweightedKernel | NormalisedKernel, X: np.ndarray, q: int) -> KernelFeatures:
+def kernel_features(
+    kernel: FreeKernel | ReweightedKernel | NormalisedKernel, X: Float[np.ndarray, "n d"], q: int
+) -> KernelFeatures:
     """Return the features of a kernel of 2q arguments; an unending series ends where it is complete at `X`.
 
     Parameters
@@ -133,14 +136,16 @@ def _free_base(kernel: object) -> FreeKernel | None:
     return base if isinstance(base, FreeKernel) else None
 
 
-def _tau(kernel: FreeKernel | ReweightedKernel | NormalisedKernel, exponents: np.ndarray) -> np.ndarray:
+def _tau(
+    kernel: FreeKernel | ReweightedKernel | NormalisedKernel, exponents: Int[np.ndarray, "M d"]
+) -> Float[np.ndarray, " M"]:
     inner = _unnormalised(kernel)
     if isinstance(inner, ReweightedKernel):
         return np.abs(monomial_weights(inner.base, inner.tables, exponents).value)
     return np.exp(log_tau_squared(inner, exponents) / 2)
 
 
-def _degree(base: FreeKernel, X: np.ndarray, q: int, tables: Sequence[WeightedPoints]) -> int:
+def _degree(base: FreeKernel, X: Float[np.ndarray, "n d"], q: int, tables: Sequence[WeightedPoints]) -> int:
     """Return the degree at which h at ``<<x, ..., x>>`` of 2q arguments is complete for the farthest point.
 
     Raises

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from mkbo_plugins.core.evaluation.features import log_tau_squared
 from mkbo_plugins.core.evaluation.truncation import truncate
@@ -27,9 +28,9 @@ class FeatureListing:
         Feature weights of the re-weighted kernel, (M,).
     """
 
-    exponents: np.ndarray
-    tau: np.ndarray
-    w: np.ndarray
+    exponents: Int[np.ndarray, "M d"]
+    tau: Float[np.ndarray, " M"]
+    w: Float[np.ndarray, " M"]
 
     def __len__(self) -> int:
         return len(self.w)
@@ -66,6 +67,6 @@ def feature_weights(kernel: ReweightedKernel, tolerance: float = 1e-10) -> Featu
     return FeatureListing(exponents, np.exp(log_tau_squared(kernel.base, exponents) / 2), found.weights.value[order])
 
 
-def _monomial(exponents: np.ndarray) -> str:
+def _monomial(exponents: Int[np.ndarray, " d"]) -> str:
     factors = (f"x{j}" if k == 1 else f"x{j}^{k}" for j, k in enumerate(exponents, 1) if k)
     return " ".join(factors) or "1"

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from jaxtyping import Float, Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -39,10 +40,10 @@ class _Map(Protocol):
     def separable(self) -> bool:
         """Whether the norm is of order 2q in the features, rather than of order 2."""
 
-    def training(self) -> np.ndarray:
+    def training(self) -> Float[np.ndarray, "N M"]:
         """Return features of the training points, (N, M)."""
 
-    def decide(self, X: np.ndarray, solution: Solution) -> np.ndarray:
+    def decide(self, X: Float[np.ndarray, "n d"], solution: Solution) -> Float[np.ndarray, " n"]:
         """Return w'phi at points (n, d), (n,)."""
 
 
@@ -51,13 +52,13 @@ class _Explicit:
     """Features of a free kernel."""
 
     features: KernelFeatures
-    points: np.ndarray
+    points: Float[np.ndarray, "N d"]
     separable: bool
 
-    def training(self) -> np.ndarray:
+    def training(self) -> Float[np.ndarray, "N M"]:
         return self.features(self.points)
 
-    def decide(self, X: np.ndarray, solution: Solution) -> np.ndarray:
+    def decide(self, X: Float[np.ndarray, "n d"], solution: Solution) -> Float[np.ndarray, " n"]:
         return self.features(X) @ solution.weights
 
 
@@ -66,16 +67,16 @@ class _Implicit:
     """Features of a two-argument kernel, known by their inner products only."""
 
     kernel: FreeKernel | ReweightedKernel | NormalisedKernel | SymmetrisedProduct
-    points: np.ndarray
+    points: Float[np.ndarray, "N d"]
     q: int
     separable = False
 
-    def training(self) -> np.ndarray:
+    def training(self) -> Float[np.ndarray, "N M"]:
         values, vectors = np.linalg.eigh(self.kernel.gram(self.points))
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         return vectors[:, kept] * np.sqrt(values[kept])
 
-    def decide(self, X: np.ndarray, solution: Solution) -> np.ndarray:
+    def decide(self, X: Float[np.ndarray, "n d"], solution: Solution) -> Float[np.ndarray, " n"]:
         used = solution.alpha != 0
         points, alpha = self.points[used], solution.alpha[used]
         if not len(alpha):
@@ -84,7 +85,7 @@ class _Implicit:
         return form ** (self.q - 1) * (self.kernel.gram(X, points) @ alpha)
 
 
-def _feature_map(kernel: Any, X: np.ndarray, q: int) -> _Map:
+def _feature_map(kernel: Any, X: Float[np.ndarray, "N d"], q: int) -> _Map:
     """Return explicit features where there are finitely many or the norm needs them, else implicit ones."""
     product = isinstance(kernel, SymmetrisedProduct)
     if q > 1 and not product:
@@ -116,10 +117,10 @@ class _PNormMachine(BaseEstimator, ABC):
         return 2 * self.q / (2 * self.q - 1)
 
     @abstractmethod
-    def _dual(self, features: np.ndarray, target: np.ndarray, separable: bool) -> Dual:
+    def _dual(self, features: Float[np.ndarray, "N M"], target: Float[np.ndarray, " N"], separable: bool) -> Dual:
         """Return the dual problem."""
 
-    def _fit(self, X: np.ndarray, target: np.ndarray) -> None:
+    def _fit(self, X: Float[np.ndarray, "N d"], target: Float[np.ndarray, " N"]) -> None:
         q = _order(self.q)
         kernel = Polynomial(degree=3) if self.kernel is None else self.kernel
         self._map = _feature_map(kernel, X, q)
@@ -145,7 +146,7 @@ class _PNormMachine(BaseEstimator, ABC):
         self.dual_coef_ = alpha[None, self.support_]
         self.intercept_ = np.array([problem.bias(problem.features @ w) - centre @ w])
 
-    def _decide(self, X: Any) -> np.ndarray:
+    def _decide(self, X: Any) -> Float[np.ndarray, " n"]:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=float, reset=False)
         return self._map.decide(X, self._solution) + self.intercept_[0]
@@ -217,14 +218,14 @@ class PNormSVR(RegressorMixin, _PNormMachine):
         self._fit(X, np.asarray(y, dtype=float))
         return self
 
-    def _dual(self, features: np.ndarray, target: np.ndarray, separable: bool) -> Dual:
+    def _dual(self, features: Float[np.ndarray, "N M"], target: Float[np.ndarray, " N"], separable: bool) -> Dual:
         C = positive(self.C, "C")
         bound = np.full(len(target), C)
         return Dual(
             features, target, -bound, bound, C, not_negative(self.epsilon, "epsilon"), _order(self.q), separable
         )
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Float[np.ndarray, " n"]:
         """Return g at points (n, d), (n,)."""
         return self._decide(X)
 
@@ -278,16 +279,16 @@ class PNormSVC(ClassifierMixin, _PNormMachine):
         self._fit(X, 2.0 * codes - 1)
         return self
 
-    def _dual(self, features: np.ndarray, target: np.ndarray, separable: bool) -> Dual:
+    def _dual(self, features: Float[np.ndarray, "N M"], target: Float[np.ndarray, " N"], separable: bool) -> Dual:
         C = positive(self.C, "C")
         bounds = np.where(target > 0, 0.0, -C), np.where(target > 0, C, 0.0)
         return Dual(features, target, *bounds, C, 0.0, _order(self.q), separable)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Float[np.ndarray, " n"]:
         """Return g at points (n, d), (n,), above 0 for the second of `classes_`."""
         return self._decide(X)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
         """Return the labels at points (n, d), (n,)."""
         positive_side = self._decide(X) > 0
         return self.classes_[positive_side.astype(int)]

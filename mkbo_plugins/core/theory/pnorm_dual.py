@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from mkbo_plugins.errors import FitError
 
@@ -34,8 +35,8 @@ FAR, RESCALINGS = 1e-2, 8
 class Solution(NamedTuple):
     """Dual coefficients (N,), and primal weights (M,)."""
 
-    alpha: np.ndarray
-    weights: np.ndarray
+    alpha: Float[np.ndarray, " N"]
+    weights: Float[np.ndarray, " M"]
 
 
 @dataclass(frozen=True)
@@ -59,32 +60,32 @@ class Dual:
         Whether the norm is of order 2q, a sum over features, rather than of order 2.
     """
 
-    features: np.ndarray
-    target: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
+    features: Float[np.ndarray, "N M"]
+    target: Float[np.ndarray, " N"]
+    lower: Float[np.ndarray, " N"]
+    upper: Float[np.ndarray, " N"]
     C: float
     epsilon: float
     q: int
     separable: bool
 
-    def penalty(self, s: np.ndarray) -> float:
+    def penalty(self, s: Float[np.ndarray, " M"]) -> float:
         """Return ``||s||^(2q) / (2q)``."""
         powers = np.sum(s ** (2 * self.q)) if self.separable else np.sum(s**2) ** self.q
         return float(powers) / (2 * self.q)
 
-    def weights(self, alpha: np.ndarray) -> np.ndarray:
+    def weights(self, alpha: Float[np.ndarray, " N"]) -> Float[np.ndarray, " M"]:
         """Return the primal weights w, (M,): the gradient of the penalty at s."""
         s = self.features.T @ alpha
         # 2q - 1 is odd, so that the power keeps the sign.
         return s ** (2 * self.q - 1) if self.separable else np.sum(s**2) ** (self.q - 1) * s
 
-    def value(self, alpha: np.ndarray) -> float:
+    def value(self, alpha: Float[np.ndarray, " N"]) -> float:
         """Return the dual objective, to be maximised."""
         penalty = self.penalty(self.features.T @ alpha)
         return float(self.target @ alpha - self.epsilon * np.abs(alpha).sum() - penalty)
 
-    def sums(self, w: np.ndarray) -> np.ndarray:
+    def sums(self, w: Float[np.ndarray, " M"]) -> Float[np.ndarray, " M"]:
         """Return the s whose weights are w, (M,): the inverse of `weights` without alpha."""
         power = 1 / (2 * self.q - 1)
         if self.separable:
@@ -92,18 +93,18 @@ class Dual:
         size = float(np.linalg.norm(w))
         return w * size ** (power - 1) if size else w
 
-    def scaled(self, w: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    def scaled(self, w: Float[np.ndarray, " M"], vectors: Float[np.ndarray, "M ..."]) -> Float[np.ndarray, "M ..."]:
         """Return vectors, (M,) or (M, n), times the root of the curvature at the sums of w, up to a factor."""
         if self.separable:
             return (np.abs(self.sums(w)) ** (self.q - 1) * vectors.T).T
         direction = w / (float(np.linalg.norm(w)) or 1.0)
         return vectors + ((2 * self.q - 1) ** 0.5 - 1) * np.multiply.outer(direction, direction @ vectors)
 
-    def free(self, alpha: np.ndarray) -> np.ndarray:
+    def free(self, alpha: Float[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
         """Return which coefficients are strictly between zero and their bounds, (N,)."""
         return (alpha != 0) & (alpha > self.lower) & (alpha < self.upper)
 
-    def margins(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def margins(self, values: Float[np.ndarray, " N"]) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
         """Return the loss-free interval of the bias for each row, (N,), from values w'phi(x_i).
 
         A row whose bound is zero on one side has no loss on the other.
@@ -112,7 +113,7 @@ class Dual:
         low = np.where(self.upper > 0, rest - self.epsilon, -np.inf)
         return low, np.where(self.lower < 0, rest + self.epsilon, np.inf)
 
-    def bias(self, values: np.ndarray) -> float:
+    def bias(self, values: Float[np.ndarray, " N"]) -> float:
         """Return the bias that meets the optimality conditions: the minimiser of the loss, or its middle.
 
         The loss has slope -C times the number of `low` ends to start with, and every end raises it by C.
@@ -122,7 +123,7 @@ class Dual:
         ends = np.sort(np.concatenate([low, high]))
         return float(ends[len(low) - 1] + ends[len(low)]) / 2
 
-    def primal(self, w: np.ndarray) -> float:
+    def primal(self, w: Float[np.ndarray, " M"]) -> float:
         """Return the primal objective of weights w with the best bias, to be minimised."""
         values = self.features @ w
         bias = self.bias(values)
@@ -187,7 +188,7 @@ def solve(problem: Dual) -> Solution:
     return Solution(max(alphas, key=problem.value), min(weights, key=problem.primal))
 
 
-def _interior_point(problem: Dual) -> tuple[np.ndarray, np.ndarray]:
+def _interior_point(problem: Dual) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " M"]]:
     """Return coefficients and, as the multipliers of ``s = Phi' alpha``, weights."""
     try:
         import cvxpy as cp
@@ -226,7 +227,7 @@ def _interior_point(problem: Dual) -> tuple[np.ndarray, np.ndarray]:
     return problem.C * a.value, -scale * unit * sums.dual_value / sizes
 
 
-def _at_ends(problem: Dual, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _at_ends(problem: Dual, alpha: Float[np.ndarray, " N"], w: Float[np.ndarray, " M"]) -> Float[np.ndarray, " N"]:
     """Put coefficients that are not free to the nearest of zero and their bounds, and the sum to zero.
 
     At the optimum a coefficient is at an end or its row's residual is at a margin; the smaller distance tells which.
@@ -244,7 +245,7 @@ def _at_ends(problem: Dual, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
     return alpha - alpha.sum() * room / room.sum() if room.any() else alpha
 
 
-def _on_margins(problem: Dual, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _on_margins(problem: Dual, alpha: Float[np.ndarray, " N"], w: Float[np.ndarray, " M"]) -> Float[np.ndarray, " M"]:
     """Return the weights nearest to w for which rows of free coefficients are at their margins up to a bias."""
     free = problem.free(alpha)
     if not free.any():
@@ -256,7 +257,7 @@ def _on_margins(problem: Dual, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
     return w + problem.scaled(w, np.linalg.lstsq(system, excess - excess.mean(), rcond=None)[0])
 
 
-def _fitted(problem: Dual, alpha: np.ndarray, w: np.ndarray) -> np.ndarray:
+def _fitted(problem: Dual, alpha: Float[np.ndarray, " N"], w: Float[np.ndarray, " M"]) -> Float[np.ndarray, " N"]:
     """Move the free coefficients so that their sums s fit those of w, or until the first of them is free no more."""
     free = problem.free(alpha)
     if not free.any():

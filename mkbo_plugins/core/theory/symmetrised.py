@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import mul
 
+from jaxtyping import Float
+
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.kernels import check_points
 from mkbo_plugins.errors import KernelError
@@ -50,7 +52,7 @@ class SymmetrisedProduct:
         if not callable(self.kernel):
             raise KernelError(f"kernel must be a function of two points, got {type(self.kernel).__name__}")
 
-    def __call__(self, *points: Array) -> Array:
+    def __call__(self, *points: Array) -> Float[Array, "..."]:
         """Evaluate K_2q at 2q >= 2 points (..., d) whose leading shapes broadcast.
 
         Raises
@@ -67,6 +69,6 @@ class SymmetrisedProduct:
         ]
         return sum(terms) / len(terms)
 
-    def gram(self, X: Array, Y: Array | None = None) -> Array:
+    def gram(self, X: Array, Y: Array | None = None) -> Float[Array, "n m"]:
         """Return the Gram matrix of two arguments, (n, n'), for points (n, d) and (n', d)."""
         return self.kernel(X[:, None, :], (X if Y is None else Y)[None, :, :])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 MAX_PIVOTS = 60
 """Changes of the active set after which a full solver is the better choice."""
@@ -36,46 +37,46 @@ class Machine:
         beyond its margin is outside. There is no tube.
     """
 
-    gram: np.ndarray
-    y: np.ndarray
-    bounds: np.ndarray
+    gram: Float[np.ndarray, "N N"]
+    y: Float[np.ndarray, " N"]
+    bounds: Float[np.ndarray, " N"]
     epsilon: float
-    alpha: np.ndarray
+    alpha: Float[np.ndarray, " N"]
     bias: float
     labels: bool = False
 
     @cached_property
-    def residuals(self) -> np.ndarray:
+    def residuals(self) -> Float[np.ndarray, " N"]:
         """Prediction minus value of each row, (N,)."""
         return self.gram @ self.alpha + self.bias - self.y
 
     @cached_property
-    def at_bound(self) -> np.ndarray:
+    def at_bound(self) -> Bool[np.ndarray, " N"]:
         """Which coefficients are at their bounds, (N,)."""
         return np.abs(self.alpha) >= self.bounds * (1 - _AT_BOUND)
 
     @cached_property
-    def free(self) -> np.ndarray:
+    def free(self) -> Bool[np.ndarray, " N"]:
         """Which coefficients are strictly inside their bounds, (N,); F of them."""
         return (np.abs(self.alpha) > self.bounds * _AT_BOUND) & ~self.at_bound
 
     @cached_property
-    def free_rows(self) -> np.ndarray:
+    def free_rows(self) -> Int[np.ndarray, " F"]:
         """Their numbers, (F,)."""
         return np.flatnonzero(self.free)
 
     @cached_property
-    def pull(self) -> np.ndarray:
+    def pull(self) -> Float[np.ndarray, " N"]:
         """What the coefficients at their bounds add to the prediction of each row, (N,)."""
         return self.gram @ np.where(self.at_bound, self.alpha, 0.0)
 
     @cached_property
-    def border(self) -> np.ndarray:
+    def border(self) -> Float[np.ndarray, "N s"]:
         """Columns of bias and free coefficients in every row's prediction, (N, 1 + F)."""
         return np.column_stack([np.ones(len(self.y)), self.gram[:, self.free]])
 
     @cached_property
-    def inverse(self) -> np.ndarray:
+    def inverse(self) -> Float[np.ndarray, "s s"]:
         """Inverse of the system's matrix, (1 + F, 1 + F); a trace of ridge is for rows that repeat. NaN if singular."""
         system = np.vstack([np.ones(self.border.shape[1]), self.border[self.free]])
         system[0, 0] = 0.0
@@ -86,7 +87,7 @@ class Machine:
             return np.full_like(system, np.nan)
 
     @cached_property
-    def response(self) -> np.ndarray:
+    def response(self) -> Float[np.ndarray, "N s"]:
         """``border @ inverse``, (N, 1 + F)."""
         return self.border @ self.inverse
 
@@ -96,7 +97,7 @@ class Machine:
         return _RIDGE * float(np.mean(self.gram.diagonal()))
 
 
-def span_estimate(machine: Machine) -> np.ndarray:
+def span_estimate(machine: Machine) -> Float[np.ndarray, " N"]:
     """Estimate held-out prediction minus value of each row, (N,), from the fit on all rows alone.
 
     Only free coefficients and bias respond to a row's absence: the span rule of Vapnik and Chapelle, Neural
@@ -115,7 +116,9 @@ def span_estimate(machine: Machine) -> np.ndarray:
     return np.clip(machine.residuals - machine.alpha * span, -spread, spread)
 
 
-def fit_without(held: np.ndarray, machine: Machine, tolerance: float) -> tuple[np.ndarray, float] | None:
+def fit_without(
+    held: Bool[np.ndarray, " N"], machine: Machine, tolerance: float
+) -> tuple[Float[np.ndarray, " N"], float] | None:
     """Fit all rows but some: the row that violates its condition most changes its place, until none violates it.
 
     Parameters
@@ -168,7 +171,7 @@ class _ActiveSet:
         Rows that are outside and stay there, (N,), as truth values.
     """
 
-    def __init__(self, machine: Machine, held: np.ndarray) -> None:
+    def __init__(self, machine: Machine, held: Bool[np.ndarray, " N"]) -> None:
         self.machine = machine
         self.free, self.bound = machine.free & ~held, machine.at_bound & ~held
         self.sign = np.where(self.free | self.bound, np.sign(machine.alpha), 0.0)
@@ -199,7 +202,7 @@ class _ActiveSet:
         self._pull += (value - self._fixed[row]) * self.machine.gram[row]
         self._fixed[row] = value
 
-    def violations(self) -> tuple[np.ndarray, np.ndarray]:
+    def violations(self) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
         """Return how far each residual is beyond where its row's place wants it, and alpha over bound of free rows."""
         machine = self.machine
         within = machine.epsilon - self.sign * self.residual

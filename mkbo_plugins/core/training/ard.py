@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from jaxtyping import Float, Shaped
 
 from mkbo_plugins.core.gp.exact_gp import ExactGP, held_out_residuals, symmetric_inverse
 from mkbo_plugins.core.gp.map_fit import map_fit
@@ -41,14 +42,14 @@ class ArdFit:
         Whether the optimiser met its tolerance.
     """
 
-    weights: np.ndarray
-    alpha: np.ndarray
+    weights: Float[np.ndarray, " d"]
+    alpha: Float[np.ndarray, " N"]
     bias: float
-    loo_residuals: np.ndarray
+    loo_residuals: Float[np.ndarray, " N"]
     converged: bool
 
 
-def mean_and_std(y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
+def mean_and_std(y: Float[np.ndarray, " N"], weight: Float[np.ndarray, " N"] | None) -> tuple[float, float]:
     """Return mean and standard deviation of values y (N,) with positive weights (N,); None weighs all alike."""
     mean = float(np.average(y, weights=weight))
     return mean, float(np.sqrt(np.average((y - mean) ** 2, weights=weight)))
@@ -56,13 +57,13 @@ def mean_and_std(y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float
 
 def ard_map(
     kernel: FreeKernel,
-    X: np.ndarray,
-    y: np.ndarray,
-    ranges: np.ndarray,
+    X: Float[np.ndarray, "N d"],
+    y: Float[np.ndarray, " N"],
+    ranges: Float[np.ndarray, " d"],
     *,
     ard: bool,
-    sample_weight: np.ndarray | None = None,
-    groups: np.ndarray | None = None,
+    sample_weight: Float[np.ndarray, " N"] | None = None,
+    groups: Shaped[np.ndarray, " N"] | None = None,
     report: Callable[[int, int | None], None] | None = None,
 ) -> ArdFit:
     """Fit the process by maximum a posteriori from a few fixed starting points.
@@ -121,16 +122,16 @@ class TableEvidence:
     """
 
     kernel: FreeKernel
-    X: np.ndarray
-    y: np.ndarray
-    noise_factor: np.ndarray
+    X: Float[np.ndarray, "N d"]
+    y: Float[np.ndarray, " N"]
+    noise_factor: Float[np.ndarray, " N"]
 
-    def unpack(self, theta: np.ndarray) -> tuple[FreeKernel, float, float]:
+    def unpack(self, theta: Float[np.ndarray, " p"]) -> tuple[FreeKernel, float, float]:
         """Return the kernel with its weights, one each or one for all coordinates, the amplitude and the noise."""
         weights = np.exp(theta[:-2]) * np.ones(self.X.shape[1])
         return replace(self.kernel, weights=tuple(weights)), float(np.exp(theta[-2])), float(np.exp(theta[-1]))
 
-    def log_evidence(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def log_evidence(self, theta: Float[np.ndarray, " p"]) -> tuple[float, Float[np.ndarray, " p"]]:
         """Return the log evidence up to a constant and its gradient, (p,).
 
         It is minus infinity where double precision holds no Gram matrix, or none that is positive definite.
@@ -153,7 +154,9 @@ class TableEvidence:
         return -process.deviance / 2, np.append(of_weights, [of_amplitude, of_noise])
 
 
-def weight_slopes(kernel: FreeKernel, X: np.ndarray, gram: np.ndarray, slope: np.ndarray) -> np.ndarray:
+def weight_slopes(
+    kernel: FreeKernel, X: Float[np.ndarray, "N d"], gram: Float[np.ndarray, "N N"], slope: Float[np.ndarray, "N N"]
+) -> Float[np.ndarray, " d"]:
     """Return sum_ij slope_ij dK_2(x_i, x_j) / dlambda_k for every coordinate k, (d,)."""
     if kernel.exponent_rate is None:
         of_product = slope * kernel.derivative(kernel.weighted(X) @ X.T)

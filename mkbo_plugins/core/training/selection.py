@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from jaxtyping import Float, Shaped
 from joblib import Parallel, delayed
 
 from mkbo_plugins.core.training.svr import LeaveOneOut, MachineFit, estimate_leave_one_out, fit_machine, leave_one_out
@@ -44,14 +45,14 @@ class Selection:
 
 
 def select(
-    gram: Callable[[float], np.ndarray],
-    y: np.ndarray,
+    gram: Callable[[float], Float[np.ndarray, "N N"]],
+    y: Float[np.ndarray, " N"],
     C: Sequence[float],
     epsilon: Sequence[float],
     sigma: Sequence[float],
     *,
-    sample_weight: np.ndarray | None = None,
-    groups: np.ndarray | None = None,
+    sample_weight: Float[np.ndarray, " N"] | None = None,
+    groups: Shaped[np.ndarray, " N"] | None = None,
     labels: bool = False,
     n_jobs: int | None = None,
     report: Callable[[int, int], None] | None = None,
@@ -92,12 +93,12 @@ def select(
     cells = list(itertools.product(C, epsilon, sigma))
     outcomes = {cell: loo for cell, loo in (known or {}).items() if cell in cells}
 
-    def settle(found: Mapping[Cell, LeaveOneOut]) -> float:
+    def settle(results: Mapping[Cell, LeaveOneOut]) -> float:
         """Take in outcomes and return the error to beat."""
-        outcomes.update(found)
+        outcomes.update(results)
         if report is not None:
             report(len(outcomes), len(cells))
-        if keep is not None and found:
+        if keep is not None and results:
             keep(outcomes)
         return min((loo.error for loo in outcomes.values() if loo.converged), default=np.inf)
 
@@ -151,7 +152,12 @@ class _Prospect(NamedTuple):
 
 
 def _prospect(
-    gram: np.ndarray, y: np.ndarray, C: float, epsilon: float, sample_weight: np.ndarray | None, labels: bool
+    gram: Float[np.ndarray, "N N"],
+    y: Float[np.ndarray, " N"],
+    C: float,
+    epsilon: float,
+    sample_weight: Float[np.ndarray, " N"] | None,
+    labels: bool,
 ) -> _Prospect:
     whole = fit_machine(gram, y, C, epsilon, sample_weight, tolerance=1e-4, labels=labels)
     return _Prospect(whole, estimate_leave_one_out(gram, y, C, epsilon, whole, sample_weight, labels=labels))

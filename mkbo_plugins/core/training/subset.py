@@ -1,9 +1,10 @@
 """Choice of few rows that stand for many."""
 
 import numpy as np
+from jaxtyping import Float, Int
 
 
-def farthest_point_subset(X: np.ndarray, n: int) -> np.ndarray:
+def farthest_point_subset(X: Float[np.ndarray, "N d"], n: int) -> Int[np.ndarray, " n"]:
     """Pick rows one by one, each as far as can be from those before it, from the row nearest the mean on.
 
     Every row is then within twice the least possible distance of a picked one (Gonzalez, Theoretical Computer Science
@@ -30,5 +31,5 @@ def farthest_point_subset(X: np.ndarray, n: int) -> np.ndarray:
     return np.sort(picked)
 
 
-def _squared_distances(X: np.ndarray, point: np.ndarray) -> np.ndarray:
+def _squared_distances(X: Float[np.ndarray, "N d"], point: Float[np.ndarray, " d"]) -> Float[np.ndarray, " N"]:
     return np.sum((X - point) ** 2, axis=1)

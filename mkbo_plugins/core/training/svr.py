@@ -7,6 +7,7 @@ classification alpha_i has the sign of its label. Solved by scikit-learn.
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Shaped
 from sklearn.svm import SVC, SVR
 
 from mkbo_plugins.core.training.active_set import Machine, fit_without, span_estimate
@@ -32,7 +33,7 @@ class _QuietSVC(SVC):
 class MachineFit(NamedTuple):
     """A fitted support vector machine."""
 
-    alpha: np.ndarray
+    alpha: Float[np.ndarray, " N"]
     """Dual coefficients, (N,), zero for rows that are not support vectors."""
     bias: float
     converged: bool
@@ -43,18 +44,18 @@ class LeaveOneOut(NamedTuple):
 
     error: float
     """Weighted mean squared held-out error, or hinge loss of labels; infinite if the search was abandoned."""
-    residuals: np.ndarray
+    residuals: Float[np.ndarray, " N"]
     """Held-out prediction minus value, (N,); not filled in where the search was abandoned."""
     converged: bool
     """Whether every fit met its tolerance."""
 
 
 def fit_svr(
-    gram: np.ndarray,
-    y: np.ndarray,
+    gram: Float[np.ndarray, "N N"],
+    y: Float[np.ndarray, " N"],
     C: float,
     epsilon: float,
-    sample_weight: np.ndarray | None = None,
+    sample_weight: Float[np.ndarray, " N"] | None = None,
     tolerance: float = 1e-6,
 ) -> MachineFit:
     """Fit the regression on a Gram matrix.
@@ -89,7 +90,11 @@ def fit_svr(
 
 
 def fit_svc(
-    gram: np.ndarray, y: np.ndarray, C: float, sample_weight: np.ndarray | None = None, tolerance: float = 1e-6
+    gram: Float[np.ndarray, "N N"],
+    y: Float[np.ndarray, " N"],
+    C: float,
+    sample_weight: Float[np.ndarray, " N"] | None = None,
+    tolerance: float = 1e-6,
 ) -> MachineFit:
     """Fit the classifier of labels `y`, -1 and 1, (N,), on a Gram matrix; other parameters as for `fit_svr`."""
     machine = _QuietSVC(kernel="precomputed", C=C, tol=tolerance, max_iter=MAX_ITERATIONS, cache_size=500)
@@ -100,11 +105,11 @@ def fit_svc(
 
 
 def fit_machine(
-    gram: np.ndarray,
-    y: np.ndarray,
+    gram: Float[np.ndarray, "N N"],
+    y: Float[np.ndarray, " N"],
     C: float,
     epsilon: float,
-    sample_weight: np.ndarray | None = None,
+    sample_weight: Float[np.ndarray, " N"] | None = None,
     tolerance: float = 1e-6,
     *,
     labels: bool = False,
@@ -116,12 +121,12 @@ def fit_machine(
 
 
 def estimate_leave_one_out(
-    gram: np.ndarray,
-    y: np.ndarray,
+    gram: Float[np.ndarray, "N N"],
+    y: Float[np.ndarray, " N"],
     C: float,
     epsilon: float,
     whole: MachineFit,
-    sample_weight: np.ndarray | None = None,
+    sample_weight: Float[np.ndarray, " N"] | None = None,
     *,
     labels: bool = False,
 ) -> float:
@@ -134,12 +139,12 @@ def estimate_leave_one_out(
 
 
 def leave_one_out(
-    gram: np.ndarray,
-    y: np.ndarray,
+    gram: Float[np.ndarray, "N N"],
+    y: Float[np.ndarray, " N"],
     C: float,
     epsilon: float,
-    sample_weight: np.ndarray | None = None,
-    groups: np.ndarray | None = None,
+    sample_weight: Float[np.ndarray, " N"] | None = None,
+    groups: Shaped[np.ndarray, " N"] | None = None,
     tolerance: float = 1e-4,
     abandon_above: float = np.inf,
     whole: MachineFit | None = None,
@@ -190,37 +195,41 @@ def leave_one_out(
 
 
 def _machine(
-    gram: np.ndarray,
-    y: np.ndarray,
+    gram: Float[np.ndarray, "N N"],
+    y: Float[np.ndarray, " N"],
     C: float,
     epsilon: float,
     fit: MachineFit,
-    sample_weight: np.ndarray | None,
+    sample_weight: Float[np.ndarray, " N"] | None,
     labels: bool,
 ) -> Machine:
     bounds = np.full(len(y), C) if sample_weight is None else C * sample_weight
     return Machine(gram, y, bounds, epsilon, fit.alpha, fit.bias, labels)
 
 
-def _loss(machine: Machine, residuals: np.ndarray) -> np.ndarray:
+def _loss(machine: Machine, residuals: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
     """Return squared errors, or of labels the hinge loss ``max(0, 1 - y g)``, (N,)."""
     return np.maximum(-machine.y * residuals, 0.0) if machine.labels else residuals**2
 
 
 def _fit_others(
-    held: np.ndarray, machine: Machine, C: float, sample_weight: np.ndarray | None, tolerance: float
+    held: Bool[np.ndarray, " N"],
+    machine: Machine,
+    C: float,
+    sample_weight: Float[np.ndarray, " N"] | None,
+    tolerance: float,
 ) -> MachineFit:
     """Fit the rows that are not held from scratch; coefficients of the others, (N,), are zero there."""
-    kept = ~held
+    trained = ~held
     fit = fit_machine(
-        machine.gram[np.ix_(kept, kept)],
-        machine.y[kept],
+        machine.gram[np.ix_(trained, trained)],
+        machine.y[trained],
         C,
         machine.epsilon,
-        None if sample_weight is None else sample_weight[kept],
+        None if sample_weight is None else sample_weight[trained],
         tolerance,
         labels=machine.labels,
     )
-    alpha = np.zeros(len(kept))
-    alpha[kept] = fit.alpha
+    alpha = np.zeros(len(trained))
+    alpha[trained] = fit.alpha
     return fit._replace(alpha=alpha)
