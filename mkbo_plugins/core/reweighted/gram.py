@@ -155,7 +155,7 @@ def gram(
     ]
     value = joined([block.value for block in blocks], axis)
     if others is not right:
-        value = (value + xp.matrix_transpose(value)) / 2
+        value = _with_diagonal(formula, (value + xp.matrix_transpose(value)) / 2)
     return Gram(xp.astype(xp.reshape(value, shape), X.dtype), *made, tuple(blocks))
 
 
@@ -297,11 +297,8 @@ class _Block:
         if vanishing or value.shape[1:] == (1, 1):
             X, Y = (self._coordinates(argument) for argument in (0, 1))
             equal = equal_points(X, Y, elementwise=False)
-        elif self.symmetric:
-            equal = xp.eye(value.shape[-1], dtype=xp.bool, device=value.device)
-        else:
-            return value
-        return xp.where(equal, xp.full_like(value, constant), value)
+            return xp.where(equal, xp.full_like(value, constant), value)
+        return _with_diagonal(self.formula, value) if self.symmetric else value
 
     def _vjp_between(self, slope: Array, *, second: bool) -> tuple[Array, Array | None]:
         """Pull a gradient with respect to `_between` back to both points, own ones first, the scales held constant."""
@@ -370,6 +367,15 @@ class _Block:
     def _coordinates(self, argument: int) -> Array:
         own, shared = (None if P is None else P.points for P in self.points[argument])
         return self.rows[argument].spread(own, shared, self.b)
+
+
+def _with_diagonal(formula: Formula, value: Array) -> Array:
+    """Set the diagonal of points with themselves (b, n, n) where it is a constant."""
+    if formula.of_equal_points is None:
+        return value
+    xp = array_namespace(value)
+    diagonal = xp.eye(value.shape[-1], dtype=xp.bool, device=value.device)
+    return xp.where(diagonal, xp.full_like(value, formula.of_equal_points), value)
 
 
 def _seen(P: Prepared, log_damping: Array) -> Side:
