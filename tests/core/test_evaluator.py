@@ -89,6 +89,20 @@ def test_gradients_of_monomials(family):
     np.testing.assert_allclose(upstream[:, None] * P.diagonal_gradient, expected, rtol=1e-6, atol=1e-8)
 
 
+@few
+@given(kernels, dimensions, st.sampled_from(["features", "pairs"]), seeds)
+def test_curvatures_are_the_derivatives_of_slopes(family, dimension, choice, seed):
+    rng = np.random.default_rng(seed)
+    kernel = make_reweighted(family, dimension, rng, weighted=True)
+    U, V = rng.uniform(-1, 1, (2, 4, dimension))
+    U[0, 0] = 0.0
+    P, _ = certified(kernel, choice=choice).prepare(U)
+    form, log_scale = P.form, 2 * P.half_log_scale
+    found = form.curvatures(U, V, log_scale)
+    expected = (form.slopes(U + 1e-5 * V, log_scale) - form.slopes(U - 1e-5 * V, log_scale)) / 2e-5
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8 * np.abs(form.slopes(U, log_scale)).max())
+
+
 def test_monomials_are_products_of_powers_and_closed_under_parents():
     exponents = monomial_exponents(3, 4)
     order = np.lexsort((*(-exponents.T), [np.max(np.flatnonzero(k), initial=0) for k in exponents], exponents.sum(1)))
@@ -124,6 +138,7 @@ def test_blocks_of_features_do_not_matter(family, block, monkeypatch):
             P.diagonal_gradient,
             P.error,
             form.between(P, Q, 9),
+            form.curvatures(X, Y, np.zeros(9)),
         ]
 
     whole = everything()

@@ -93,11 +93,12 @@ def test_squared_exponential_of_two_points_is_the_radial_basis_function(sigma, d
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_derivative_of_the_series(family):
+def test_derivatives_of_the_series(family):
     kernel = FAMILIES[family]()
     c = np.linspace(-2, 2, 9)
-    numeric = [numeric_gradient(lambda value: kernel.series(value).item(), np.array(value)).item() for value in c]
-    np.testing.assert_allclose(kernel.derivative(c), numeric, rtol=1e-7, atol=1e-8)
+    for function, derivative in ((kernel.series, kernel.derivative), (kernel.derivative, kernel.second_derivative)):
+        numeric = [numeric_gradient(lambda value, f=function: f(value).item(), np.array(value)).item() for value in c]
+        np.testing.assert_allclose(derivative(c), numeric, rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
