@@ -14,6 +14,7 @@ from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 from mkbo_plugins.botorch import PretrainedKernel, pretrained_gp
 from mkbo_plugins.botorch.differentiable import components
 from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
+from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.errors import ArtefactError, KernelError
 from tests.botorch.conftest import PRETRAINED_FORMS, four_coordinates
 from tests.botorch.kernel_property_test_case import KernelPropertyTestCase
@@ -365,12 +366,36 @@ def test_gradients_of_parts(name, elementwise):
 def test_second_derivatives_of_components(name, elementwise, choice):
     fixed = replace(four_coordinates().fixed, choice=choice)
     x, y = (make_points(2, seed=seed, stock_dims=0)[:, :4].clone().requires_grad_() for seed in (0, 1))
+    with torch.no_grad():
+        x[0, 1] = 0.0
     assert torch.autograd.gradgradcheck(lambda a, b: components(fixed, (name,), a, b, elementwise=elementwise), (x, y))
     assert torch.autograd.gradgradcheck(lambda a: components(fixed, (name,), a, None, elementwise=elementwise), (x,))
     batch = torch.stack([x.detach(), y.detach() * 0.5]).requires_grad_()
     assert torch.autograd.gradgradcheck(
         lambda a: components(fixed, (name,), a, y.detach().expand(2, 2, 4), elementwise=elementwise), (batch,)
     )
+
+
+@pytest.mark.parametrize("elementwise", [False, True])
+@pytest.mark.parametrize("tables", [1, 2])
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_gradients_are_the_same_where_they_are_to_be_differentiated_again(name, tables, elementwise):
+    one = four_coordinates().fixed
+    other = replace(one, mean_diagonal=2 * one.mean_diagonal, decision_mean=-0.1, decision_spread=0.7)
+    fixed, name = (
+        (one, name) if tables == 1 else (SeveralTables((other, one), ((0, 1, 2, 3), (4, 1, 5, 0))), name + "_2")
+    )
+    width = 4 if tables == 1 else 6
+    x, y = (make_points(3, seed=seed, stock_dims=width - 4).requires_grad_() for seed in (0, 1))
+    same = torch.cat([x.detach()[:1], y.detach()[1:]]).requires_grad_()
+    weights = torch.rand(3, dtype=torch.double) if elementwise else torch.rand(3, 3, dtype=torch.double)
+    for points in ((x, y), (x, same), (x, None)):
+        (value,) = components(fixed, (name,), *points, elementwise=elementwise)
+        leaves = [Z for Z in points if Z is not None]
+        once = torch.autograd.grad((weights * value).sum(), leaves, retain_graph=True)
+        again = torch.autograd.grad((weights * value).sum(), leaves, create_graph=True)
+        for ours, theirs in zip(again, once, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-9)
 
 
 def test_the_hessian_of_a_posterior_mean_is_the_one_of_its_values(cov):
@@ -457,6 +482,18 @@ def test_cache_is_not_filled_in_inference_mode():
         kernel(x).to_dense()
     kernel(x).to_dense().sum().backward()
     assert all(p.grad is not None for p in kernel.parameters())
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_training_inputs_of_inference_mode_do_not_meet_a_gradient(form):
+    kernel, test = make_kernel(form), make_points(2, seed=1)[None].requires_grad_()
+    with torch.inference_mode():
+        train = make_points(7)
+        kernel(train).to_dense()
+    value = kernel(*joined(train.clone(), test)).to_dense()
+    (gradient,) = torch.autograd.grad(value.sum(), test)
+    (expected,) = torch.autograd.grad(make_kernel(form)(test, train.clone()).to_dense().sum(), test)
+    torch.testing.assert_close(gradient, expected)
 
 
 def test_fixed_parts_are_evaluated_once_for_the_same_inputs(monkeypatch):
