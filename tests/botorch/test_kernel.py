@@ -376,6 +376,24 @@ def test_second_derivatives_of_components(name, elementwise, choice):
     )
 
 
+@pytest.mark.parametrize("choice", ["features", "pairs"])
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_the_hessian_at_points_that_equal_others_is_the_one_of_their_neighbours(name, choice):
+    fixed, y = replace(four_coordinates().fixed, choice=choice), make_points(6, stock_dims=0)
+
+    def total(steps):
+        return components(fixed, (name,), (y + steps)[:, None, :], y[:, None, :])[0].sum()
+
+    start = torch.zeros_like(y)
+    hessian = torch.autograd.functional.hessian(total, start)
+    for i, j in [(0, 0), (1, 2), (4, 3)]:
+        step = torch.zeros_like(y)
+        step[i, j] = 1e-5
+        slopes = [torch.autograd.functional.jacobian(total, start + sign * step) for sign in (1, -1)]
+        expected = (slopes[0] - slopes[1]) / 2e-5
+        torch.testing.assert_close(hessian[i, j], expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("elementwise", [False, True])
 @pytest.mark.parametrize("tables", [1, 2])
 @pytest.mark.parametrize("name", COMPONENTS)

@@ -170,7 +170,8 @@ def composed(
 ) -> Array:
     """Return what `gram` evaluates, composed of operations that a host differentiates as often as it likes.
 
-    It costs an evaluation of S at every product of two points, (..., n, m, d).
+    Bounds, and values of equal points, are only approached, since to set them would take their derivatives. It costs an
+    evaluation of S at every product of two points, (..., n, m, d).
 
     Parameters
     ----------
@@ -191,11 +192,7 @@ def composed(
     x, y = (Side(*side) for side in zip(*pairs, strict=True))
     right = X if Y is None else Y
     U = X * right if elementwise else X[..., :, None, :] * right[..., None, :, :]
-    value = formula.value(S(points[0].form, U, x.half_log_scale + y.half_log_scale), x, y)
-    if formula.of_equal_points is None:
-        return value
-    equal = equal_points(X, right, elementwise=elementwise)
-    return xp.where(equal, xp.full_like(value, formula.of_equal_points), value)
+    return formula.value(S(points[0].form, U, x.half_log_scale + y.half_log_scale), x, y)
 
 
 def _in_batches(Z: Array, leading: tuple[int, ...]) -> Array:
@@ -218,7 +215,7 @@ class _Block:
         self.points = self._prepared()
         # Shaped so that they combine per pair.
         self.sides = self._side(0, (slice(None), slice(None), None)), self._side(1, (slice(None), None, slice(None)))
-        self._value = self._with_equal_points(formula.value(self._between(), *self.sides))
+        self._value = self._with_equal_points(formula.bounded(formula.value(self._between(), *self.sides)))
         self.value = self.rows[1].restore(self.rows[0].restore(self._value, axis=1), axis=2)
 
     def vjp(self, upstream: Array, *, second: bool) -> tuple[Array, Array | None]:
