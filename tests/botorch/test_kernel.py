@@ -238,6 +238,16 @@ def test_copies_of_training_inputs_are_evaluated_once(form, monkeypatch):
 
 
 @pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_other_inputs_of_the_shape_of_training_inputs_are_not_taken_for_them(form):
+    kernel, train, other = make_kernel(form), make_points(7), make_points(7, seed=8)
+    kernel(train).to_dense()
+    test = torch.stack([make_points(2, seed=k) for k in range(1, 4)])
+    for points in (test, test.clone().requires_grad_()):
+        value, expected = (k(*joined(other, points)).to_dense() for k in (kernel, make_kernel(form)))
+        assert torch.allclose(value, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
 def test_inputs_that_need_a_gradient_get_it_where_they_equal_training_inputs(form):
     kernel, train = make_kernel(form), make_points(7)
     kernel(train).to_dense()
@@ -282,6 +292,9 @@ def test_equal_inputs_from_different_places_of_one_tensor_keep_their_gradients(f
     value = kernel(both[:3], both[3:]).to_dense()
     expected = torch.autograd.grad((weights * kernel(*leaves).to_dense()).sum(), leaves)
     assert torch.allclose(torch.autograd.grad((weights * value).sum(), both)[0], torch.cat(expected), rtol=1e-9)
+    mirrored = torch.autograd.grad((weights.T * kernel(*leaves).to_dense()).sum(), leaves)
+    for ours, theirs in zip(expected, reversed(mirrored), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("form", PRETRAINED_FORMS)
@@ -348,6 +361,7 @@ def test_gradients_of_parts(name, elementwise):
     assert torch.autograd.gradcheck(lambda a, b: components(fixed, (name,), a, b, elementwise=elementwise), (x, y))
     assert torch.autograd.gradcheck(lambda a: components(fixed, (name,), a, None, elementwise=elementwise), (x,))
     batch = torch.stack([x.detach(), y.detach() * 0.5])
+    assert torch.autograd.gradcheck(lambda a: components(fixed, (name,), a, batch, elementwise=elementwise), (x,))
     shared = y.detach().expand(2, 3, 4)
     for second in (shared, batch.flip(0)):
         left, right = batch.clone().requires_grad_(), second.clone().requires_grad_()

@@ -101,6 +101,26 @@ def test_derivatives_of_the_series(family):
         np.testing.assert_allclose(derivative(c), numeric, rtol=1e-7, atol=1e-8)
 
 
+@few
+@given(kernels, dimensions, st.booleans(), seeds)
+def test_gradients_of_gram_matrices(family, dimension, weighted, seed):
+    rng = np.random.default_rng(seed)
+    kernel = make_kernel(family, dimension, rng, weighted=weighted)
+    X, Y, upstream = (
+        rng.uniform(-1, 1, (2, 4, dimension)),
+        rng.uniform(-1, 1, (2, 3, dimension)),
+        rng.normal(size=(2, 4, 3)),
+    )
+    of_x, of_y = kernel.pull(X, Y, upstream)
+    expected = numeric_gradient(lambda Z: float((upstream * kernel.gram(Z, Y)).sum()), X)
+    np.testing.assert_allclose(of_x, expected, rtol=1e-6, atol=1e-7)
+    expected = numeric_gradient(lambda Z: float((upstream * kernel.gram(X, Z)).sum()), Y)
+    np.testing.assert_allclose(of_y, expected, rtol=1e-6, atol=1e-7)
+    only, none = kernel.pull(X, Y, upstream, second=False)
+    np.testing.assert_array_equal(only, of_x)
+    assert none is None
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_series_sums_its_coefficients(family):
     kernel = FAMILIES[family]()
