@@ -156,7 +156,7 @@ class PretrainedKernel(Kernel):
         it.
         """
         if x1 is x2:
-            if x2.ndim == 2 and not x2.requires_grad:
+            if x2.ndim == 2 and not (x2.requires_grad or x2.is_inference()):
                 self._constants = x2
             return x2
         known = self._constants
@@ -220,13 +220,9 @@ class PretrainedKernel(Kernel):
 
     def expand_batch(self, *sizes: Any) -> "PretrainedKernel":
         """Return the kernel with its learned scales expanded to a batch shape."""
-        # GPyTorch expands every buffer, so the active columns are hidden from it.
-        active_dims, self.active_dims = self.active_dims, None
-        try:
-            new = super().expand_batch(*sizes)
-        finally:
-            self.active_dims = active_dims
-        new.active_dims = active_dims
+        new = super().expand_batch(*sizes)
+        # GPyTorch expands every buffer, the active columns among them.
+        new.active_dims = self.active_dims
         return new
 
     def get_extra_state(self) -> UInt8[Tensor, " bytes"]:

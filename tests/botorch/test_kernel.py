@@ -14,6 +14,7 @@ from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 from mkbo_plugins.botorch import PretrainedKernel, pretrained_gp
 from mkbo_plugins.botorch.differentiable import components
 from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
+from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.errors import ArtefactError, KernelError
 from tests.botorch.conftest import PRETRAINED_FORMS, four_coordinates
 from tests.botorch.kernel_property_test_case import KernelPropertyTestCase
@@ -237,6 +238,16 @@ def test_copies_of_training_inputs_are_evaluated_once(form, monkeypatch):
 
 
 @pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_other_inputs_of_the_shape_of_training_inputs_are_not_taken_for_them(form):
+    kernel, train, other = make_kernel(form), make_points(7), make_points(7, seed=8)
+    kernel(train).to_dense()
+    test = torch.stack([make_points(2, seed=k) for k in range(1, 4)])
+    for points in (test, test.clone().requires_grad_()):
+        value, expected = (k(*joined(other, points)).to_dense() for k in (kernel, make_kernel(form)))
+        assert torch.allclose(value, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
 def test_inputs_that_need_a_gradient_get_it_where_they_equal_training_inputs(form):
     kernel, train = make_kernel(form), make_points(7)
     kernel(train).to_dense()
@@ -281,6 +292,9 @@ def test_equal_inputs_from_different_places_of_one_tensor_keep_their_gradients(f
     value = kernel(both[:3], both[3:]).to_dense()
     expected = torch.autograd.grad((weights * kernel(*leaves).to_dense()).sum(), leaves)
     assert torch.allclose(torch.autograd.grad((weights * value).sum(), both)[0], torch.cat(expected), rtol=1e-9)
+    mirrored = torch.autograd.grad((weights.T * kernel(*leaves).to_dense()).sum(), leaves)
+    for ours, theirs in zip(expected, reversed(mirrored), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("form", PRETRAINED_FORMS)
@@ -347,6 +361,7 @@ def test_gradients_of_parts(name, elementwise):
     assert torch.autograd.gradcheck(lambda a, b: components(fixed, (name,), a, b, elementwise=elementwise), (x, y))
     assert torch.autograd.gradcheck(lambda a: components(fixed, (name,), a, None, elementwise=elementwise), (x,))
     batch = torch.stack([x.detach(), y.detach() * 0.5])
+    assert torch.autograd.gradcheck(lambda a: components(fixed, (name,), a, batch, elementwise=elementwise), (x,))
     shared = y.detach().expand(2, 3, 4)
     for second in (shared, batch.flip(0)):
         left, right = batch.clone().requires_grad_(), second.clone().requires_grad_()
@@ -365,12 +380,54 @@ def test_gradients_of_parts(name, elementwise):
 def test_second_derivatives_of_components(name, elementwise, choice):
     fixed = replace(four_coordinates().fixed, choice=choice)
     x, y = (make_points(2, seed=seed, stock_dims=0)[:, :4].clone().requires_grad_() for seed in (0, 1))
+    with torch.no_grad():
+        x[0, 1] = 0.0
     assert torch.autograd.gradgradcheck(lambda a, b: components(fixed, (name,), a, b, elementwise=elementwise), (x, y))
     assert torch.autograd.gradgradcheck(lambda a: components(fixed, (name,), a, None, elementwise=elementwise), (x,))
     batch = torch.stack([x.detach(), y.detach() * 0.5]).requires_grad_()
     assert torch.autograd.gradgradcheck(
         lambda a: components(fixed, (name,), a, y.detach().expand(2, 2, 4), elementwise=elementwise), (batch,)
     )
+
+
+@pytest.mark.parametrize("choice", ["features", "pairs"])
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_the_hessian_at_points_that_equal_others_is_the_one_of_their_neighbours(name, choice):
+    fixed, y = replace(four_coordinates().fixed, choice=choice), make_points(6, stock_dims=0)
+
+    def total(steps):
+        return components(fixed, (name,), (y + steps)[:, None, :], y[:, None, :])[0].sum()
+
+    start = torch.zeros_like(y)
+    hessian = torch.autograd.functional.hessian(total, start)
+    for i, j in [(0, 0), (1, 2), (4, 3)]:
+        step = torch.zeros_like(y)
+        step[i, j] = 1e-5
+        slopes = [torch.autograd.functional.jacobian(total, start + sign * step) for sign in (1, -1)]
+        expected = (slopes[0] - slopes[1]) / 2e-5
+        torch.testing.assert_close(hessian[i, j], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("elementwise", [False, True])
+@pytest.mark.parametrize("tables", [1, 2])
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_gradients_are_the_same_where_they_are_to_be_differentiated_again(name, tables, elementwise):
+    one = four_coordinates().fixed
+    other = replace(one, mean_diagonal=2 * one.mean_diagonal, decision_mean=-0.1, decision_spread=0.7)
+    fixed, name = (
+        (one, name) if tables == 1 else (SeveralTables((other, one), ((0, 1, 2, 3), (4, 1, 5, 0))), name + "_2")
+    )
+    width = 4 if tables == 1 else 6
+    x, y = (make_points(3, seed=seed, stock_dims=width - 4).requires_grad_() for seed in (0, 1))
+    same = torch.cat([x.detach()[:1], y.detach()[1:]]).requires_grad_()
+    weights = torch.rand(3, dtype=torch.double) if elementwise else torch.rand(3, 3, dtype=torch.double)
+    for points in ((x, y), (x, same), (x, None)):
+        (value,) = components(fixed, (name,), *points, elementwise=elementwise)
+        leaves = [Z for Z in points if Z is not None]
+        once = torch.autograd.grad((weights * value).sum(), leaves, retain_graph=True)
+        again = torch.autograd.grad((weights * value).sum(), leaves, create_graph=True)
+        for ours, theirs in zip(again, once, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-9)
 
 
 def test_the_hessian_of_a_posterior_mean_is_the_one_of_its_values(cov):
@@ -457,6 +514,18 @@ def test_cache_is_not_filled_in_inference_mode():
         kernel(x).to_dense()
     kernel(x).to_dense().sum().backward()
     assert all(p.grad is not None for p in kernel.parameters())
+
+
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_training_inputs_of_inference_mode_do_not_meet_a_gradient(form):
+    kernel, test = make_kernel(form), make_points(2, seed=1)[None].requires_grad_()
+    with torch.inference_mode():
+        train = make_points(7)
+        kernel(train).to_dense()
+    value = kernel(*joined(train.clone(), test)).to_dense()
+    (gradient,) = torch.autograd.grad(value.sum(), test)
+    (expected,) = torch.autograd.grad(make_kernel(form)(test, train.clone()).to_dense().sum(), test)
+    torch.testing.assert_close(gradient, expected)
 
 
 def test_fixed_parts_are_evaluated_once_for_the_same_inputs(monkeypatch):

@@ -1,5 +1,6 @@
 """Kernels and random tables that the tests of the core share."""
 
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -69,3 +70,12 @@ def numeric_gradient(function: Callable[[np.ndarray], float], x: np.ndarray, ste
 def component_of(fixed, name, *points, **options):
     """Return one component of a covariance between points."""
     return fixed.components((name,), *points, **options)[name]
+
+
+def peak_bytes(call: Callable[[], object]) -> int:
+    """Return the most memory that a call holds at once."""
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak

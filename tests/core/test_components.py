@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import SquaredExponential, TwoLayerKernel, WeightedPoints, normalise, reweight
-from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
+from mkbo_plugins.core.components.components import COARSE, COMPONENTS, PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from tests.core.helpers import component_of, make_table, numeric_gradient, smallest_eigenvalue
 
@@ -125,6 +125,23 @@ def test_gradients_with_a_further_table(name, fixed):
     found, _ = component.vjp(upstream)
     expected = numeric_gradient(lambda Z: (upstream * component_of(both, name, Z, Y).value).sum(), X)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
+def test_the_coarse_one_is_never_finer(fixed):
+    assert fixed.coarse.tolerance == COARSE
+    assert replace(fixed, tolerance=1e-4).coarse.tolerance == 1e-4
+
+
+def test_what_is_kept_of_the_decision_function_is_of_the_points_as_they_were(fixed):
+    Z, upstream = X.copy(), np.ones((5, 5))
+    assert component_of(fixed, "moment", Z).value.shape == (5, 5)
+    Z += 0.3
+    for ours, theirs in zip(
+        component_of(fixed, "moment", X).vjp(upstream),
+        component_of(replace(fixed), "moment", X).vjp(upstream),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_likeness_is_the_normalised_free_kernel(fixed):

@@ -2,13 +2,14 @@
 
 import itertools
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mkbo_plugins.core import Exponential, SquaredExponential, TaylorSeries, reweight
+from mkbo_plugins.core import Exponential, Polynomial, SquaredExponential, TaylorSeries, reweight
 from mkbo_plugins.core.evaluation import evaluator, prepared
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.evaluation.features import monomial_exponents, monomial_weights
@@ -24,6 +25,7 @@ from tests.core.helpers import (
     make_reweighted,
     make_table,
     numeric_gradient,
+    peak_bytes,
     seeds,
     smallest_eigenvalue,
 )
@@ -89,6 +91,20 @@ def test_gradients_of_monomials(family):
     np.testing.assert_allclose(upstream[:, None] * P.diagonal_gradient, expected, rtol=1e-6, atol=1e-8)
 
 
+@few
+@given(kernels, dimensions, st.sampled_from(["features", "pairs"]), seeds)
+def test_curvatures_are_the_derivatives_of_slopes(family, dimension, choice, seed):
+    rng = np.random.default_rng(seed)
+    kernel = make_reweighted(family, dimension, rng, weighted=True)
+    U, V = rng.uniform(-1, 1, (2, 4, dimension))
+    U[0, 0] = 0.0
+    P, _ = certified(kernel, choice=choice).prepare(U)
+    form, log_scale = P.form, 2 * P.half_log_scale
+    found = form.curvatures(U, V, log_scale)
+    expected = (form.slopes(U + 1e-5 * V, log_scale) - form.slopes(U - 1e-5 * V, log_scale)) / 2e-5
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8 * np.abs(form.slopes(U, log_scale)).max())
+
+
 def test_monomials_are_products_of_powers_and_closed_under_parents():
     exponents = monomial_exponents(3, 4)
     order = np.lexsort((*(-exponents.T), [np.max(np.flatnonzero(k), initial=0) for k in exponents], exponents.sum(1)))
@@ -124,12 +140,48 @@ def test_blocks_of_features_do_not_matter(family, block, monkeypatch):
             P.diagonal_gradient,
             P.error,
             form.between(P, Q, 9),
+            form.curvatures(X, Y, np.zeros(9)),
         ]
 
     whole = everything()
     monkeypatch.setattr("mkbo_plugins.core.evaluation.feature_sum.MAX_ENTRIES", block)
-    for a, b in zip(whole, everything(), strict=True):
+    blocks = everything()
+    for a, b in zip(whole, blocks, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(blocks[1][0], blocks[1][0].T)
+
+
+def test_memory_of_features_is_bounded(monkeypatch):
+    kernel = make_reweighted("squared_exponential", 2, np.random.default_rng(2))
+    form, (X, Y) = (
+        certified(kernel, choice="features").features(),
+        np.random.default_rng(3).uniform(-1, 1, (2, 4000, 2)),
+    )
+    monkeypatch.setattr("mkbo_plugins.core.evaluation.feature_sum.MAX_ENTRIES", 1 << 14)
+    P, Q = form.prepare(X), form.prepare(Y)
+    upstream = np.ones((1000, 4, 4))
+    for call in (
+        lambda: form.between(P, Q, 1000),
+        lambda: form.between(P, Q, 4000),
+        lambda: form.vjp(P, Q, upstream),
+        lambda: form.curvatures(X, Y, np.zeros(4000)),
+        lambda: form.slopes(X, np.zeros(4000)),
+    ):
+        assert peak_bytes(call) < 4000 * len(form.monomials) * 8 / 2
+
+
+@few
+@given(kernels, dimensions, st.sampled_from(["features", "pairs"]), seeds)
+def test_gradients_of_entries_are_slopes_at_products(family, dimension, choice, seed):
+    rng = np.random.default_rng(seed)
+    kernel = make_reweighted(family, dimension, rng, weighted=True)
+    X, Y = rng.uniform(-1, 1, (4, dimension)), rng.uniform(-1, 1, (3, dimension))
+    X[0, 0] = Y[1, 0] = 0.0
+    P, Q = certified(kernel, choice=choice).prepare(X, Y)
+    log_scale = P.half_log_scale[:, None] + Q.half_log_scale
+    expected = P.form.slopes(X[:, None, :] * Y, log_scale)
+    found = P.form.entry_gradients(P, Q)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13 * np.abs(expected).max())
 
 
 def names(kernel, n, reach=1.0, **options):
@@ -175,6 +227,40 @@ def test_weights_are_refined_where_points_near_the_origin_need_it():
     assert P.worst_error() <= 1e-10
 
 
+def test_the_best_way_is_taken_where_none_is_good_enough(monkeypatch):
+    chosen = certified(make_reweighted("polynomial", 2, np.random.default_rng(17)))
+    errors = (3e-3, 1e-3, 2e-3)
+    ready = [SimpleNamespace(worst_error=lambda error=error: error) for error in errors]
+    forms = [SimpleNamespace(prepare=lambda X, points=points: points) for points in ready]
+    monkeypatch.setattr(CertifiedEvaluator, "_candidates", lambda *args: iter(forms))
+    assert chosen.ready([np.zeros((1, 2))], (1, 1), 1) == [ready[1]]
+
+
+def test_precise_features_are_charged_as_much():
+    kernel = make_reweighted("squared_exponential", 2, np.random.default_rng(18))
+    chosen = certified(kernel, tolerance=1e-6)
+    plain, precise = (
+        form.charges * np.exp(2 * form.log_unit) for form in (chosen.features(), chosen.features(precise=True))
+    )
+    assert plain.any()
+    np.testing.assert_allclose(precise, plain, rtol=1e-12)
+
+
+def test_weights_that_cancel_are_precise_at_once():
+    rng = np.random.default_rng(19)
+    support, base = rng.uniform(-1, 1, (25, 2)), SquaredExponential(sigma=1.5)
+    alpha = np.linalg.solve(base.gram(support) + 1e-9 * np.eye(25), rng.normal(size=25))
+    form = certified(reweight(base, support, alpha)).features()
+    assert form.prepare(rng.uniform(-1, 1, (40, 2))).worst_error() <= 1e-10
+
+
+def test_what_was_left_out_is_no_zero_by_rounding():
+    ones = np.ones(1)
+    for truncation, expected in ((0.0, 0.0), (1e-11, 10.0)):
+        P = prepared.Prepared(None, ones[:, None], ones, 1e-12 * ones, 1e-11 * ones, truncation * ones)
+        assert P.worst_error() == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("choice", ["features", "pairs", "extended"])
 def test_a_choice_is_kept(choice):
     kernel = make_reweighted("squared_exponential", 2, np.random.default_rng(8))
@@ -186,8 +272,15 @@ def test_features_that_cannot_be_had_are_refused():
     with pytest.raises(KernelError, match="more than"):
         names(kernel, 5, choice="features")
     kernel = make_reweighted("squared_exponential", 2, np.random.default_rng(9))
-    with pytest.raises(KernelError, match="too far outside"):
-        names(kernel, 5, reach=100.0, choice="features")
+    inside, limited = np.full((2, 2), 0.5), certified(kernel, choice="features")
+    high = reweight(Polynomial(degree=60), *make_table(2, np.random.default_rng(9)))
+    for sets, chosen in (
+        ((100 * inside,), limited),
+        ((inside, 100 * inside), limited),
+        ((1e6 * inside,), certified(high, choice="features")),
+    ):
+        with pytest.raises(KernelError, match="too far outside"):
+            chosen.prepare(*sets)
 
 
 @pytest.mark.parametrize(

@@ -216,11 +216,63 @@ def test_blocks_do_not_matter(name, choice, monkeypatch):
     monkeypatch.setattr(gram, "KEPT_ENTRIES", 0)
     monkeypatch.setattr(gram, "MAX_ENTRIES", 16)
     value, upstream = evaluate(formula, evaluator, X, Y), rng.normal(size=(B, N, M))
+    assert len(gram.gram(formula, evaluator, X, Y).blocks) == B
     found = value, evaluate(formula, evaluator, X), *pull(formula, evaluator, X, Y, upstream)
     monkeypatch.undo()
     whole = evaluate(formula, evaluator, X, Y), evaluate(formula, evaluator, X)
     for ours, theirs in zip(found, (*whole, *pull(formula, evaluator, X, Y, upstream)), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
+
+
+def test_large_results_between_shared_points_are_not_kept(monkeypatch):
+    rng = np.random.default_rng(15)
+    X, evaluator = batches([1], N, rng), evaluator_of()
+    monkeypatch.setattr(gram, "KEPT_ENTRIES", (N - 1) ** 2 * D - 1)
+    matrix = gram.gram(FeatureDistance(), evaluator, X)
+    matrix.vjp(np.ones((B, N, N)))
+    assert not evaluator._values._entries
+    monkeypatch.setattr(gram, "KEPT_ENTRIES", (N - 1) ** 2 * D)
+    matrix.vjp(np.ones((B, N, N)))
+    assert len(evaluator._values._entries) == 1
+
+
+def test_rows_are_evaluated_like_the_matrix_whose_diagonal_they_are():
+    rng = np.random.default_rng(16)
+    X, Y = rng.uniform(-1, 1, (2, 200, D))
+    evaluator = evaluator_of(choice="auto")
+    matrix, rows = (gram.gram(Reweighted(), evaluator, X, Y, elementwise=elementwise) for elementwise in (False, True))
+    assert evaluator.prepare(X[:1], Y[:1])[0].form.name == "pairs"
+    assert evaluator.prepare(X, Y)[0].form.name == "features"
+    scale = np.abs(matrix.value).max()
+    np.testing.assert_allclose(rows.value, np.diag(matrix.value), rtol=0, atol=1e-14 * scale)
+    assert rows.blocks[0].points[0][0].form is matrix.blocks[0].points[0][1].form
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("name", FORMULAS)
+def test_runs_of_rows_do_not_matter(name, choice, monkeypatch):
+    """One matrix too large for a block is evaluated, and its gradient pulled back, a few of its rows at a time."""
+    rng = np.random.default_rng(13)
+    X, Y = rng.uniform(-1, 1, (7, D)), rng.uniform(-1, 1, (5, D))
+    evaluator, formula = evaluator_of(choice=choice), FORMULAS[name]
+
+    def everything():
+        results = []
+        for other in (Y, None):
+            matrix = gram.gram(formula, evaluator, X, other)
+            upstream = np.random.default_rng(14).normal(size=matrix.value.shape)
+            results += [matrix.value, *matrix.vjp(upstream), matrix.vjp(upstream, second=False)[0]]
+        return results
+
+    whole = everything()
+    monkeypatch.setattr(gram, "MAX_ENTRIES", 60)
+    assert len(gram.gram(formula, evaluator, X, Y).blocks) == 3
+    for ours, theirs in zip(everything(), whole, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-12)
+    within = evaluate(formula, evaluator, X)
+    np.testing.assert_array_equal(within, within.T)
+    if formula.of_equal_points is not None:
+        np.testing.assert_array_equal(np.diag(within), formula.of_equal_points)
 
 
 @pytest.mark.parametrize("name", FORMULAS)

@@ -93,11 +93,32 @@ def test_squared_exponential_of_two_points_is_the_radial_basis_function(sigma, d
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_derivative_of_the_series(family):
+def test_derivatives_of_the_series(family):
     kernel = FAMILIES[family]()
     c = np.linspace(-2, 2, 9)
-    numeric = [numeric_gradient(lambda value: kernel.series(value).item(), np.array(value)).item() for value in c]
-    np.testing.assert_allclose(kernel.derivative(c), numeric, rtol=1e-7, atol=1e-8)
+    for function, derivative in ((kernel.series, kernel.derivative), (kernel.derivative, kernel.second_derivative)):
+        numeric = [numeric_gradient(lambda value, f=function: f(value).item(), np.array(value)).item() for value in c]
+        np.testing.assert_allclose(derivative(c), numeric, rtol=1e-7, atol=1e-8)
+
+
+@few
+@given(kernels, dimensions, st.booleans(), seeds)
+def test_gradients_of_gram_matrices(family, dimension, weighted, seed):
+    rng = np.random.default_rng(seed)
+    kernel = make_kernel(family, dimension, rng, weighted=weighted)
+    X, Y, upstream = (
+        rng.uniform(-1, 1, (2, 4, dimension)),
+        rng.uniform(-1, 1, (2, 3, dimension)),
+        rng.normal(size=(2, 4, 3)),
+    )
+    of_x, of_y = kernel.pull(X, Y, upstream)
+    expected = numeric_gradient(lambda Z: float((upstream * kernel.gram(Z, Y)).sum()), X)
+    np.testing.assert_allclose(of_x, expected, rtol=1e-6, atol=1e-7)
+    expected = numeric_gradient(lambda Z: float((upstream * kernel.gram(X, Z)).sum()), Y)
+    np.testing.assert_allclose(of_y, expected, rtol=1e-6, atol=1e-7)
+    only, none = kernel.pull(X, Y, upstream, second=False)
+    np.testing.assert_array_equal(only, of_x)
+    assert none is None
 
 
 @pytest.mark.parametrize("family", FAMILIES)

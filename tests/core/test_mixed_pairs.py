@@ -41,6 +41,8 @@ def test_entries_have_the_least_precision_that_they_need(forms):
     # The rounding of a sum depends on how many points are computed at once, up to what is stated of its terms.
     P, Q = plain.prepare(X), plain.prepare(Y)
     assert (np.abs(found - cheap) <= 2 * np.sqrt(np.outer(P.error, Q.error)))[~poor].all()
+    P, Q = mixed.prepare(X), mixed.prepare(Y)
+    assert (np.abs(found - best) <= np.sqrt(np.outer(P.error, Q.error)) + 1e-15 * np.abs(best)).all()
     P, Q = fine.prepare(X), fine.prepare(Y)
     assert (np.abs(found - best) / np.sqrt(np.outer(P.diagonal, Q.diagonal))).max() <= mixed.limit
 
@@ -96,11 +98,30 @@ def test_batches_and_tensors_give_the_same(forms):
         assert (np.abs(found - together) / scale).max() < 2 * mixed.limit
 
 
-def test_the_evaluator_takes_it_where_double_precision_falls_short(forms, monkeypatch):
-    mixed, plain, _ = forms
+def evaluator_like(forms, tolerance):
+    _, plain, _ = forms
     alpha = plain.sign * np.exp(plain.log_abs + (plain.points**2).sum(axis=1) / (2 * plain.kernel.sigma))
     evaluator = reweight(plain.kernel, plain.points, alpha).evaluator
-    evaluator = CertifiedEvaluator(evaluator.base, evaluator.tables, 3, "auto", mixed.limit / PAIR_SHARE)
+    return CertifiedEvaluator(evaluator.base, evaluator.tables, 3, "auto", tolerance)
+
+
+def test_the_error_at_all_points_decides_with_a_margin_for_rounding(forms, monkeypatch):
+    _, plain, _ = forms
+    monkeypatch.setattr(CertifiedEvaluator, "features", lambda *args, **kwargs: None)
+    X = points(0)
+    errors = relative(plain, X)
+    best, worst = X[[errors.argmin()]], X[[errors.argmax()]]
+    assert errors.max() > 2 * errors.min() / PAIR_SHARE
+    evaluator = evaluator_like(forms, 1.5 * errors.min() / PAIR_SHARE)
+    assert evaluator.prepare(best)[0].form.name == "pairs"
+    for sets in ((best, worst), (worst, best)):
+        assert evaluator.prepare(*sets)[0].form.name == "mixed pairs"
+    assert evaluator_like(forms, 0.75 * errors.max() / PAIR_SHARE).prepare(worst)[0].form.name == "mixed pairs"
+
+
+def test_the_evaluator_takes_it_where_double_precision_falls_short(forms, monkeypatch):
+    mixed, *_ = forms
+    evaluator = evaluator_like(forms, mixed.limit / PAIR_SHARE)
     monkeypatch.setattr(CertifiedEvaluator, "features", lambda *args, **kwargs: None)
     P, Q = evaluator.prepare(points(0))
     assert P.form.name == "mixed pairs"

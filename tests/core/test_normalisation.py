@@ -74,6 +74,17 @@ def test_is_a_correlation(family, dimension, weighted, log_width, seed):
     np.testing.assert_array_equal(gram, gram.T)
     assert np.abs(gram).max() <= 1
     assert smallest_eigenvalue(gram) > -1e-6
+    moved = X + np.array([[0.0], [0.1]] * 10)
+    np.testing.assert_array_equal(normalise(kernel)(X, moved)[::2], 1.0)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_rounding_leads_to_no_more_than_full_correlation(sign):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(200, 3))
+    values = sign * normalise(Linear())(X, sign * rng.uniform(0.1, 10, (200, 1)) * X)
+    np.testing.assert_allclose(values, 1.0, rtol=1e-14)
+    assert values.max() <= 1
 
 
 @pytest.mark.parametrize("sigma", [1.0, 1e-2, 1e-4])

@@ -2,7 +2,6 @@
 
 import math
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from tests.core.helpers import (
     make_reweighted,
     make_table,
     numeric_gradient,
+    peak_bytes,
     seeds,
     weights_of,
 )
@@ -119,7 +119,8 @@ def test_gradients(family, dimension, weighted, seed):
 def everything(kernel, X, Y):
     form = pairs_of(kernel)
     P, Q = form.prepare(X), form.prepare(Y)
-    results = [gram(form, X, Y), gram(form, X), P.error, *form.vjp(P, Q, np.ones((1, len(X), len(Y))))]
+    curvatures = form.curvatures(X, X[::-1], 2 * P.half_log_scale)
+    results = [gram(form, X, Y), gram(form, X), P.error, curvatures, *form.vjp(P, Q, np.ones((1, len(X), len(Y))))]
     return np.concatenate([np.ravel(result) for result in results])
 
 
@@ -133,14 +134,6 @@ def test_block_sizes_do_not_matter(family, block, largest, monkeypatch):
     monkeypatch.setattr(pair_sum, "BLOCK_ENTRIES", block)
     monkeypatch.setattr(pair_sum, "MAX_ENTRIES", largest)
     np.testing.assert_allclose(everything(reweight(FAMILIES[family](), *table), X, Y), whole, rtol=1e-10, atol=1e-11)
-
-
-def peak_bytes(call):
-    tracemalloc.start()
-    call()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
 
 
 def test_memory_does_not_hold_points_times_pairs():
@@ -162,6 +155,15 @@ def test_memory_of_many_pairs_is_bounded(monkeypatch):
     rows = 600
     form = pairs_of(reweight(SquaredExponential(), *make_table(2, np.random.default_rng(11), rows)))
     assert peak_bytes(lambda: form.pointwise(np.array([0.3, 0.4]))) < rows**2 / 2 * 8
+
+
+def test_memory_of_many_entries_is_bounded(monkeypatch):
+    monkeypatch.setattr(pair_sum, "MAX_ENTRIES", 1 << 12)
+    n, d = 200, 10
+    form = pairs_of(reweight(SquaredExponential(), *make_table(d, np.random.default_rng(13), 3)))
+    P, Q = (form.prepare(X) for X in np.random.default_rng(14).uniform(-1, 1, (2, n, d)))
+    for call in (lambda: form.between(P, Q), lambda: form.vjp(P, Q, np.ones((1, n, n)))):
+        assert peak_bytes(call) < 2 * n * n * d * 8
 
 
 @pytest.mark.parametrize("form", PRECISE)
@@ -187,6 +189,14 @@ def test_adding_up_many_terms_leaves_the_stated_error_its_margin():
     X = rng.choice([-1.0, 1.0], (60, 4)) * rng.uniform(0.9, 1, (60, 4))
     P, exact = pairs_of(kernel).prepare(X), pairs_of(kernel, ExtendedPairSum).prepare(X)
     assert (np.abs(P.diagonal - exact.diagonal) <= P.error / 2).all()
+
+
+def test_the_stated_error_holds_at_products_of_any_sign():
+    kernel = reweight(Exponential(sigma=0.05), *make_table(3, np.random.default_rng(15), 30))
+    U = np.random.default_rng(16).uniform(-1, 1, (200, 3))
+    plain, exact = (pairs_of(kernel, form).pointwise(U) for form in (PairSum, ExtendedPairSum))
+    np.testing.assert_array_equal(plain.log_scale, exact.log_scale)
+    assert (np.abs(plain.mantissa - exact.mantissa) <= plain.error).all()
 
 
 def test_error_estimate_is_no_excuse():

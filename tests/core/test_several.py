@@ -97,6 +97,11 @@ def test_an_unknown_part_is_refused(several):
         component_of(several, "moment", X)
 
 
+def test_components_come_in_the_order_asked_for(several):
+    names = ["moment_2", "base_1", "reweighted_2", "moment_1"]
+    assert list(several.components(names, X)) == names
+
+
 def test_each_table_sees_its_own_coordinates(several):
     for (fixed, Z), member, columns in zip(several.views(X), several.members, COLUMNS, strict=True):
         assert fixed is member

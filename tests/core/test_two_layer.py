@@ -47,6 +47,8 @@ def test_is_zero_for_equal_points_and_never_negative(family, dimension, seed):
     np.testing.assert_array_equal(squared, squared.T)
     assert (distance(kernel, X, Y) >= 0).all()
     np.testing.assert_array_equal(distance(kernel, X, elementwise=True), 0)
+    moved = X + np.array([[0.0], [0.1]] * 3)
+    np.testing.assert_array_equal(distance(kernel, X, moved, elementwise=True)[::2], 0)
 
 
 def test_of_the_linear_kernel_is_the_plain_distance():

@@ -176,12 +176,17 @@ class FeatureSum(SumForm):
         xp = array_namespace(U)
         flat = nonzero(xp.reshape(U, (-1, U.shape[-1])))
         relative = xp.reshape(V, flat.shape) / flat
-        exponents = constant(self.monomials.float_exponents, U)
-        weighted = constant(self.weights**2, U)[:, None] * self.monomials.evaluate(flat)
+        exponents, squared = constant(self.monomials.float_exponents, U), constant(self.weights**2, U)[:, None]
+        unit = constant(np.eye(U.shape[-1]), U)
         # The second derivative of u^k is u^k (k_i k_j - k_i [i = j]) / (u_i u_j).
-        along = xp.matmul(weighted.T * xp.matmul(relative, exponents.T), exponents)
-        product = (along - relative * xp.matmul(weighted.T, exponents)) / flat
-        return xp.reshape(product, U.shape) * xp.exp(2 * self.log_unit - log_scale)[..., None]
+        # One coordinate of V at a time, since the terms k_i k_j of different ones differ by far near zero.
+        factors = [e[:, None] * (exponents - one) for e, one in zip(exponents.T, unit, strict=True)]
+        products = []
+        for rows in self._blocks(flat.shape[0]):
+            weighted = xp.matrix_transpose(squared * self.monomials.evaluate(flat[rows, :]))
+            along = sum(relative[rows, i][:, None] * xp.matmul(weighted, factor) for i, factor in enumerate(factors))
+            products.append(along / flat[rows, :])
+        return xp.reshape(joined(products, axis=0), U.shape) * xp.exp(2 * self.log_unit - log_scale)[..., None]
 
     def _gradient(
         self, X: Float[Array, "n d"], power: int, values: Float[Array, "M n"] | None = None

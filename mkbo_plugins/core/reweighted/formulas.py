@@ -42,8 +42,12 @@ class Formula(Protocol):
         """Return the value from the mantissa of ``S(x * y)``."""
 
     @staticmethod
+    def bounded(value: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Cut off what rounding leaves beyond the bounds of values, which is none of their derivatives."""
+
+    @staticmethod
     def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:
-        """Return upstream times the derivatives, of the shape of `value`."""
+        """Return upstream times the derivatives, of the shape of the bounded `value`."""
 
 
 class Reweighted:
@@ -55,6 +59,11 @@ class Reweighted:
     def value(between: Float[Array, "*shape"], x: Side, y: Side) -> Float[Array, "*shape"]:
         """Return the value from the mantissa of ``S(x * y)``."""
         return between * _scale(x, y)
+
+    @staticmethod
+    def bounded(value: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Return values as they are."""
+        return value
 
     @staticmethod
     def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:
@@ -81,7 +90,12 @@ class Normalised:
     @staticmethod
     def value(between: Float[Array, "*shape"], x: Side, y: Side) -> Float[Array, "*shape"]:
         """Return the value from the mantissa of ``S(x * y)``."""
-        return array_namespace(between).clip(between * (_inverse_norm(x) * _inverse_norm(y)), -1.0, 1.0)
+        return between * (_inverse_norm(x) * _inverse_norm(y))
+
+    @staticmethod
+    def bounded(value: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Return values cut off at 1 and -1."""
+        return array_namespace(value).clip(value, -1.0, 1.0)
 
     @staticmethod
     def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:
@@ -112,9 +126,15 @@ class FeatureDistance:
         common = xp.maximum(log_x, log_y)
         of_x, of_y = xp.exp(log_x - common), xp.exp(log_y - common)
         difference = x.diagonal * of_x**2 + y.diagonal * of_y**2 - 2 * between * (of_x * of_y)
-        positive = difference > 0
-        unit = xp.where(positive, xp.exp(2 * common + xp.zeros_like(difference)), xp.zeros_like(difference))
-        return xp.where(positive, difference, xp.zeros_like(difference)) * unit
+        unit = xp.exp(2 * common + xp.zeros_like(difference))
+        # No difference is none on a scale that overflows, too.
+        return difference * xp.where((difference == 0) & xp.isinf(unit), xp.ones_like(unit), unit)
+
+    @staticmethod
+    def bounded(value: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """Return values cut off at 0."""
+        xp = array_namespace(value)
+        return xp.where(value > 0, value, xp.zeros_like(value))
 
     @staticmethod
     def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:

@@ -163,7 +163,7 @@ def gram(
     value = joined([block.value for block in blocks], axis)
     # Cut into runs of rows, the two sides are different sets, whose sums may round differently.
     if others is not right:
-        value = (value + xp.matrix_transpose(value)) / 2
+        value = _with_diagonal(formula, (value + xp.matrix_transpose(value)) / 2)
     return Gram(xp.astype(xp.reshape(value, shape), X.dtype), *made, tuple(blocks))
 
 
@@ -178,7 +178,8 @@ def composed(
 ) -> Float[Array, "..."]:
     """Return what `gram` evaluates, composed of operations that a host differentiates as often as it likes.
 
-    It costs an evaluation of S at every product of two points, (..., n, m, d).
+    Bounds, and values of equal points, are only approached, since to set them would take their derivatives. It costs an
+    evaluation of S at every product of two points, (..., n, m, d).
 
     Parameters
     ----------
@@ -200,11 +201,7 @@ def composed(
     x, y = (Side(*side) for side in zip(*pairs, strict=True))
     right = X if Y is None else Y
     U = X * right if elementwise else X[..., :, None, :] * right[..., None, :, :]
-    value = formula.value(S(points[0].form, U, x.half_log_scale + y.half_log_scale), x, y)
-    if formula.of_equal_points is None:
-        return value
-    equal = equal_points(X, right, elementwise=elementwise)
-    return xp.where(equal, xp.full_like(value, formula.of_equal_points), value)
+    return formula.value(S(points[0].form, U, x.half_log_scale + y.half_log_scale), x, y)
 
 
 def _in_batches(Z: Float[Array, "... n d"], leading: tuple[int, ...]) -> Float[Array, "... n d"]:
@@ -233,7 +230,7 @@ class _Block:
         self.points = self._prepared()
         # Shaped so that they combine per pair.
         self.sides = self._side(0, (slice(None), slice(None), None)), self._side(1, (slice(None), None, slice(None)))
-        self._value = self._with_equal_points(formula.value(self._between(), *self.sides))
+        self._value = self._with_equal_points(formula.bounded(formula.value(self._between(), *self.sides)))
         self.value = self.rows[1].restore(self.rows[0].restore(self._value, axis=1), axis=2)
 
     def vjp(
@@ -316,11 +313,8 @@ class _Block:
         if vanishing or value.shape[1:] == (1, 1):
             X, Y = (self._coordinates(argument) for argument in (0, 1))
             equal = equal_points(X, Y, elementwise=False)
-        elif self.symmetric:
-            equal = xp.eye(value.shape[-1], dtype=xp.bool, device=value.device)
-        else:
-            return value
-        return xp.where(equal, xp.full_like(value, constant), value)
+            return xp.where(equal, xp.full_like(value, constant), value)
+        return _with_diagonal(self.formula, value) if self.symmetric else value
 
     def _vjp_between(
         self, slope: Float[Array, "b n m"], *, second: bool
@@ -398,6 +392,15 @@ class _Block:
     def _coordinates(self, argument: int) -> Float[Array, "b n d"]:
         own, shared = (None if P is None else P.points for P in self.points[argument])
         return self.rows[argument].spread(own, shared, self.b)
+
+
+def _with_diagonal(formula: Formula, value: Float[Array, "b n n"]) -> Float[Array, "b n n"]:
+    """Set the diagonal of points with themselves (b, n, n) where it is a constant."""
+    if formula.of_equal_points is None:
+        return value
+    xp = array_namespace(value)
+    diagonal = xp.eye(value.shape[-1], dtype=xp.bool, device=value.device)
+    return xp.where(diagonal, xp.full_like(value, formula.of_equal_points), value)
 
 
 def _seen(P: Prepared, log_damping: Float[Array, " n"]) -> Side:
