@@ -64,7 +64,8 @@ class MixedPairSum(PairSum):
         poor = batched(P.plain, b)[:, :, None] * batched(Q.plain, b)[:, None, :] > self.limit**2
         n, m = gram.shape[1:]
         symmetric = P is Q and b == 1
-        (wanting,) = np.nonzero(np.asarray(xp.triu(poor) if symmetric else poor).ravel())
+        (places,) = xp.nonzero(xp.reshape(xp.triu(poor) if symmetric else poor, (-1,)))
+        wanting = np.array(places.tolist(), dtype=np.int64)  # on the host, wherever the arrays are
         if wanting.size:
             flat = xp.reshape(gram, (-1,))
             flat[wanting] = self.extended.entries(P, Q, wanting // m, wanting // (n * m) * m + wanting % m)
