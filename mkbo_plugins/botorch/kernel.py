@@ -220,9 +220,13 @@ class PretrainedKernel(Kernel):
 
     def expand_batch(self, *sizes: Any) -> "PretrainedKernel":
         """Return the kernel with its learned scales expanded to a batch shape."""
-        new = super().expand_batch(*sizes)
-        # GPyTorch expands every buffer, the active columns among them.
-        new.active_dims = self.active_dims
+        # GPyTorch expands every buffer, so the active columns are hidden from it.
+        active_dims, self.active_dims = self.active_dims, None
+        try:
+            new = super().expand_batch(*sizes)
+        finally:
+            self.active_dims = active_dims
+        new.active_dims = active_dims
         return new
 
     def get_extra_state(self) -> UInt8[Tensor, " bytes"]:
