@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mkbo_plugins.core.evaluation.evaluator import KEPT_RESULTS
+from mkbo_plugins.core.evaluation.evaluator import KEPT_RESULTS, CertifiedEvaluator
 from mkbo_plugins.core.evaluation.pair_sum import PairSum
 from mkbo_plugins.core.reweighted import gram
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Normalised, Reweighted
@@ -187,6 +187,22 @@ def test_common_points_are_evaluated_once(monkeypatch):
     X[:, 1, :] += 0.1
     evaluate(FeatureDistance(), evaluator, X)
     assert sum(asked) == B * common
+
+
+@pytest.mark.parametrize(
+    ("own_x", "own_y"), [([], []), ([1], []), ([], [0, 2]), ([1], [0, 2]), ([0, 1, 2, 3], [0, 1, 2])]
+)
+def test_the_evaluator_is_told_how_many_entries_there_are(own_x, own_y, monkeypatch):
+    rng, asked, ready = np.random.default_rng(14), [], CertifiedEvaluator.ready
+    monkeypatch.setattr(
+        CertifiedEvaluator,
+        "ready",
+        lambda self, sets, sizes, n: asked.append((sizes, n)) or ready(self, sets, sizes, n),
+    )
+    evaluate(Reweighted(), evaluator_of(), batches(own_x, N, rng), batches(own_y, M, rng))
+    of_x, of_y = ([*range(B)] * len(own) + [None] * (n - len(own)) for own, n in ((own_x, N), (own_y, M)))
+    meetings = sum(x is None or y is None or x == y for x in of_x for y in of_y)
+    assert asked == [((len(of_x), len(of_y)), meetings)]
 
 
 def test_what_is_kept_follows_the_points():

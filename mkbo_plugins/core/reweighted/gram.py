@@ -256,9 +256,10 @@ class _Block:
         different = self.rows[:1] if self.symmetric else self.rows
         sets = [Z for rows in different for Z in (rows.own, rows.shared) if Z.shape[0]]
         n, m = (rows.own.shape[0] + rows.shared.shape[0] for rows in self.rows)
-        # Rows count as the matrix whose diagonal they are, so that both are evaluated in the same way.
-        rowwise = n == m == self.b
-        ready = iter(self.evaluator.ready(sets, (n, m), n * m // (1 if rowwise else self.b)))
+        # Own points meet those of their own batch alone. Rows count as the matrix whose diagonal they are, so that both
+        # are evaluated in the same way.
+        apart = 0 if n == m == self.b else self.rows[0].own.shape[0] * self.rows[1].own.shape[0]
+        ready = iter(self.evaluator.ready(sets, (n, m), n * m - apart + apart // self.b))
         points = [
             (next(ready) if rows.own.shape[0] else None, next(ready) if rows.shared.shape[0] else None)
             for rows in different
