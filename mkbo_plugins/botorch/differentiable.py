@@ -33,10 +33,8 @@ class _Components(torch.autograd.Function):
     ) -> tuple[None, None, None, Float[Tensor, "... n d"] | None, Float[Tensor, "... m d"] | None]:
         X, Y = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient is to be differentiated again
-            values = [
-                ctx.fixed.composed(name, X, Y, _Differentiable(), elementwise=ctx.elementwise)
-                for name in ctx.components
-            ]
+            again = ctx.fixed.components(tuple(ctx.components), X, Y, elementwise=ctx.elementwise)
+            values = [component.composed(_Differentiable()) for component in again.values()]
             needed = ctx.needs_input_grad[3:]
             wanted = [Z for Z, needs in zip((X, Y), needed, strict=True) if needs]
             gradients = iter(torch.autograd.grad(values, wanted, upstream, create_graph=True))

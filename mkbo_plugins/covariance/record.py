@@ -1,10 +1,14 @@
 """What a table was and how the machine trained on it was chosen."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from mkbo_plugins.covariance.content import Reader
 from mkbo_plugins.errors import ArtefactError
+
+Trainer = Literal["svm", "gp"]
+"""How the machine is trained: as a support vector machine or by a Gaussian process."""
+TRAINERS: tuple[Trainer, ...] = get_args(Trainer)
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class TrainingRecord:
             target_mean=content.number("target_mean"),
             target_spread=content.number("target_spread"),
             task=content.text("task", ("regression", "classification")),
-            trainer=content.text("trainer", ("svm", "gp")),
+            trainer=content.text("trainer", TRAINERS),
             C=content.optional_number("C"),
             epsilon=content.optional_number("epsilon"),
             loo_mse=content.number("loo_mse"),

@@ -18,6 +18,7 @@ import typer
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core.forms import DEFAULT_FORM
+from mkbo_plugins.covariance.record import TRAINERS, Trainer
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.campaign import Campaign, run_campaign
 from mkbo_plugins.experiments.regret import normalised_regret, trials_to
@@ -40,7 +41,6 @@ TARGET = "G_D_ratio"
 TARGETS = ("GOPI", "GOQ")
 SOURCE_ROWS = 163
 STARTS = 3
-TRAINERS = ("svm", "gp")
 FORMS = (DEFAULT_FORM, "transfer", "moment", "two_layer", "normalised")
 
 
@@ -51,10 +51,10 @@ def _lookup_campaign(
     return run_campaign(cov, form, candidates, lambda i: float(values[i]), [int(i) for i in start], trials, seed)
 
 
-def _pretrained(folder: Path, rows: pd.DataFrame, trainer: str) -> PretrainedCovariance:
+def _pretrained(folder: Path, rows: pd.DataFrame, trainer: Trainer) -> PretrainedCovariance:
     path = folder / f"pi_{trainer}.mkbo.json"
     if not path.exists():
-        pretrain(rows, TARGET, SPACE, trainer="svm" if trainer == "svm" else "gp", n_jobs=2).save(path)
+        pretrain(rows, TARGET, SPACE, trainer=trainer, n_jobs=2).save(path)
     return PretrainedCovariance.load(path)
 
 
@@ -105,7 +105,7 @@ def main(
     pool = data[data["precursor"] == target]
     candidates, values = SPACE.to_raw(pool), pool[TARGET].to_numpy()
     make_folder(out)
-    covariances = {trainer: _pretrained(out, source, trainer) for trainer in TRAINERS}
+    covariances: dict[str, PretrainedCovariance] = {trainer: _pretrained(out, source, trainer) for trainer in TRAINERS}
     models: list[tuple[str, str]] = [("-", "stock"), *((trainer, form) for trainer in TRAINERS for form in FORMS)]
     covariances["-"] = covariances["gp"]
     store = RunStore(out / f"{target}_{trials}_trials")

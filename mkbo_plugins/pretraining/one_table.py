@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -17,7 +17,7 @@ from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 from mkbo_plugins.core.training.ard import mean_and_std
 from mkbo_plugins.core.training.subset import farthest_point_subset
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
-from mkbo_plugins.covariance.record import TrainingRecord
+from mkbo_plugins.covariance.record import Trainer, TrainingRecord
 from mkbo_plugins.errors import FitError, MkboWarning, SampleWarning
 from mkbo_plugins.pretraining.checkpoint import Checkpoint, problem_key
 from mkbo_plugins.pretraining.trainers import Trained, train_gp, train_svm
@@ -35,7 +35,7 @@ class Settings:
     ard: bool
     frame: Frame
     task: Task
-    trainer: Literal["svm", "gp"]
+    trainer: Trainer
     grids: dict[str, Any]
     log_target: bool
     max_rows: int

@@ -10,6 +10,7 @@ import numpy as np
 
 from mkbo_plugins.core import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential
 from mkbo_plugins.covariance.combined import CombinedCovariance
+from mkbo_plugins.covariance.record import TRAINERS, Trainer
 from mkbo_plugins.errors import FitError
 from mkbo_plugins.pretraining.inputs import check_alike, sources_of
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, fit_table
@@ -33,7 +34,7 @@ def pretrain(
     ard: bool = True,
     frame: Frame = "centred",
     task: Task = "regression",
-    trainer: Literal["svm", "gp"] = "svm",
+    trainer: Trainer = "svm",
     *,
     combine: Literal["sum", "chain"] = "sum",
     C: float | Sequence[float] | None = None,
@@ -215,8 +216,8 @@ def _check_settings(frame: str, task: str, trainer: str, flags: dict[str, bool])
     check_frame(frame)
     if task not in ("regression", "classification"):
         raise FitError(f"task must be 'regression' or 'classification', got {task!r}")
-    if trainer not in ("svm", "gp"):
-        raise FitError(f"trainer must be 'svm' or 'gp', got {trainer!r}")
+    if trainer not in TRAINERS:
+        raise FitError(f"trainer must be {' or '.join(map(repr, TRAINERS))}, got {trainer!r}")
     for name, value in flags.items():
         if not isinstance(value, (bool, np.bool_)):
             raise FitError(f"{name} must be True or False, got {value!r}")

@@ -72,7 +72,7 @@ def test_every_form_fits_and_predicts_raw_inputs_in_their_own_units(cov, target,
     assert (posterior.mean - Y).pow(2).mean() < 0.5 * Y.var()
 
 
-def test_the_default_form_is_transfer(cov, target):
+def test_a_form_left_out_is_the_default_one(cov, target):
     assert pretrained_gp(cov, *target).covar_module.form_name == DEFAULT_FORM
 
 

@@ -278,9 +278,16 @@ def test_features_that_cannot_be_had_are_refused():
         ((100 * inside,), limited),
         ((inside, 100 * inside), limited),
         ((1e6 * inside,), certified(high, choice="features")),
+        ((1e71 * inside,), limited),
     ):
         with pytest.raises(KernelError, match="too far outside"):
             chosen.prepare(*sets)
+
+
+def test_extended_precision_is_refused_where_its_products_overflow():
+    extended = certified(make_reweighted("squared_exponential", 2, np.random.default_rng(9)), choice="extended")
+    with pytest.raises(KernelError, match="in extended precision overflow"):
+        extended.prepare(np.full((2, 2), 1e71))
 
 
 @pytest.mark.parametrize(

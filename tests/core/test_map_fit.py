@@ -26,6 +26,24 @@ def test_the_lowest_of_the_minima_is_found_whatever_the_order(starts):
     assert fit.x[0] == pytest.approx(-1.0355, abs=1e-3)
 
 
+def test_a_search_that_ends_on_rounding_succeeds_only_where_another_one_meets_the_criterion():
+    """At its minimum the loss has a slope that no step follows, as rounding makes one."""
+
+    def loss(theta):
+        (x,) = theta
+        return 1 + (x - 1) ** 2, np.array([1.0 if x == 1 else 2 * (x - 1)])
+
+    bounds = np.array([[-3.0, 3.0]])
+    assert not lowest_minimum(loss, [np.array([1.0])], bounds).success
+    assert lowest_minimum(loss, [np.array([1.0]), np.array([1.5])], bounds).success
+
+    def apart(theta):
+        (x,) = theta
+        return loss(theta) if x > 0 else (2 + (x + 1) ** 2, np.array([2 * (x + 1)]))
+
+    assert not lowest_minimum(apart, [np.array([1.0]), np.array([-1.5])], bounds).success
+
+
 def test_starts_are_moved_between_the_bounds():
     seen = []
 

@@ -11,11 +11,11 @@ from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, per_pair
 from mkbo_plugins.core.components.decision import DecisionFunction
-from mkbo_plugins.core.evaluation.evaluator import Choice
+from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
-from mkbo_plugins.core.reweighted.gram import DifferentiableSum, composed, gram
+from mkbo_plugins.core.reweighted.gram import DifferentiableSum, Gram, composed, gram
 from mkbo_plugins.core.reweighted.normalisation import NormalisedKernel, normalise
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 
@@ -36,21 +36,13 @@ class Component(Protocol):
     def vjp(
         self, upstream: Float[Array, "..."], *, second: bool = True
     ) -> tuple[Float[Array, "... d"], Float[Array, "... d"] | None]:
-        """Pull a gradient with respect to the value back to both points.
+        """Pull a gradient with respect to the value back to both points, as `Gram.vjp`.
 
-        Parameters
-        ----------
-        upstream
-            Gradient with respect to the value, of its shape.
-        second
-            Whether the gradient with respect to the second argument is wanted.
-
-        Returns
-        -------
-        tuple of arrays
-            Gradients with respect to the first and the second argument, of their shapes. With respect to points that
-            are both arguments, the gradient is their sum. None may stand for the second where it is not wanted.
+        Where both arguments are the same points, the gradient with respect to them is the sum of both.
         """
+
+    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
+        """Return the value by operations that a host differentiates twice; S as for `gram.composed`."""
 
 
 class ModelComponents(Protocol):
@@ -81,35 +73,37 @@ class FixedComponents(ModelComponents, Protocol):
     def correlation(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         """Return the prior correlation between points (n, d) and (n', d), (n, n')."""
 
-    def composed(
-        self,
-        name: str,
-        X: Float[Array, "... n d"],
-        Y: Float[Array, "... m d"] | None,
-        S: DifferentiableSum,
-        *,
-        elementwise: bool = False,
-    ) -> Float[Array, "..."]:
-        """Return the value of a component, as `PretrainedComponents.composed`."""
-
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
-    """A component divided by a constant."""
+class OfReweighted:
+    """A formula in a re-weighted kernel between points, divided by a constant."""
 
-    component: Component
+    formula: Formula
+    evaluator: CertifiedEvaluator
     unit: float
+    X: Float[Array, "... n d"]
+    Y: Float[Array, "... m d"] | None
+    elementwise: bool
 
-    @property
+    @cached_property
     def value(self) -> Float[Array, "..."]:
         """The quotient."""
-        return self.component.value / self.unit
+        return self._gram.value / self.unit
 
     def vjp(
         self, upstream: Float[Array, "..."], *, second: bool = True
-    ) -> tuple[Float[Array, "... d"], Float[Array, "... d"] | None]:
+    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
         """Return what `Component.vjp` does."""
-        return self.component.vjp(upstream / self.unit, second=second)
+        return self._gram.vjp(upstream / self.unit, second=second)
+
+    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
+        """Return what `Component.composed` does."""
+        value = composed(self.formula, self.evaluator, self.X, self.Y, S, elementwise=self.elementwise)
+        return value / self.unit
+
+    @cached_property
+    def _gram(self) -> Gram:
+        return gram(self.formula, self.evaluator, self.X, self.Y, elementwise=self.elementwise)
 
 
 class PullableKernel(Protocol):
@@ -122,7 +116,12 @@ class PullableKernel(Protocol):
         """Return the kernel between all points."""
 
     def pull(
-        self, X: Float[Array, "... n d"], Y: Float[Array, "... m d"], upstream: Float[Array, "... n m"]
+        self,
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"],
+        upstream: Float[Array, "... n m"],
+        *,
+        second: bool = True,
     ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
         """Pull a gradient with respect to ``gram(X, Y)`` back to X and Y."""
 
@@ -149,9 +148,13 @@ class KernelGram:
         """Return what `Component.vjp` does."""
         X, Y = self.X, self.X if self.Y is None else self.Y
         if not self.elementwise:
-            return self.kernel.pull(X, Y, upstream)
-        of_x, of_y = self.kernel.pull(X[..., None, :], Y[..., None, :], upstream[..., None, None])
+            return self.kernel.pull(X, Y, upstream, second=second)
+        of_x, of_y = self.kernel.pull(X[..., None, :], Y[..., None, :], upstream[..., None, None], second=second)
         return of_x[..., 0, :], None if of_y is None else of_y[..., 0, :]
+
+    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
+        """Return what `Component.composed` does: the value, without S."""
+        return self.value
 
 
 class Symmetric(NamedTuple):
@@ -183,34 +186,45 @@ class Decided:
 
 @dataclass(frozen=True, eq=False)
 class OfDecision:
-    """A symmetric function of the decision function at both points."""
+    """A symmetric function of a covariance's decision function at both points."""
 
-    x: Decided
-    y: Decided
     symmetric: Symmetric
+    covariance: "PretrainedComponents"
+    X: Float[Array, "... n d"]
+    Y: Float[Array, "... m d"] | None
     elementwise: bool
 
     @cached_property
     def value(self) -> Float[Array, "..."]:
         """Its value."""
-        return self.symmetric.function(*self._sides)
+        return self.symmetric.function(*self._pairs(*self._decided))
 
     def vjp(
         self, upstream: Float[Array, "..."], *, second: bool = True
     ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
         """Return what `Component.vjp` does."""
         xp = array_namespace(upstream)
-        left, right = self._sides
+        x, y = self._decided
+        left, right = self._pairs(x, y)
         to_x = upstream * self.symmetric.derivative(left, right)
-        of_x = (to_x if self.elementwise else xp.sum(to_x, axis=-1))[..., None] * self.x.gradient
+        of_x = (to_x if self.elementwise else xp.sum(to_x, axis=-1))[..., None] * x.gradient
         if not second:
             return of_x, None
         to_y = upstream * self.symmetric.derivative(right, left)
-        return of_x, (to_y if self.elementwise else xp.sum(to_y, axis=-2))[..., None] * self.y.gradient
+        return of_x, (to_y if self.elementwise else xp.sum(to_y, axis=-2))[..., None] * y.gradient
 
-    @property
-    def _sides(self) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        return per_pair(self.x.values, self.y.values, elementwise=self.elementwise)
+    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
+        """Return what `Component.composed` does: the value at these very points, without S."""
+        x, y = (self.covariance.decided(Z) for Z in (self.X, self.X if self.Y is None else self.Y))
+        return self.symmetric.function(*self._pairs(x, y))
+
+    @cached_property
+    def _decided(self) -> tuple[Decided, Decided]:
+        x = self.covariance.recently_decided(self.X)
+        return x, x if self.Y is None else self.covariance.recently_decided(self.Y)
+
+    def _pairs(self, x: Decided, y: Decided) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        return per_pair(x.values, y.values, elementwise=self.elementwise)
 
 
 @dataclass(frozen=True)
@@ -269,7 +283,7 @@ class PretrainedComponents:
 
     def standardised_decision(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n"]:
         """Return g at points (..., n, d), centred and scaled by its mean and spread over the table's rows."""
-        values = self._decided(X).values
+        values = self.recently_decided(X).values
         return array_namespace(values).asarray(values, copy=True)
 
     def components(
@@ -293,50 +307,28 @@ class PretrainedComponents:
         elementwise
             Pair X with Y row by row, giving (..., n), instead of all with all, giving (..., n, n').
         """
-        by_name: dict[str, Component] = {}
-        sides: tuple[Decided, Decided] | None = None
-        for name in names:
-            if name == "base":
-                by_name[name] = KernelGram(self.decision.kernel, X, Y, elementwise)
-            elif name in OF_DECISION:
-                if sides is None:
-                    x = self._decided(X)
-                    sides = x, x if Y is None else self._decided(Y)
-                by_name[name] = OfDecision(*sides, OF_DECISION[name], elementwise)
-            else:
-                formula, has_unit = OF_KERNEL[name]
-                matrix = gram(formula, self.kernel.evaluator, X, Y, elementwise=elementwise)
-                by_name[name] = Scaled(matrix, self.mean_diagonal) if has_unit else matrix
-        return by_name
+        return {name: self._component(name, X, Y, elementwise) for name in names}
 
-    def composed(
-        self,
-        name: str,
-        X: Float[Array, "... n d"],
-        Y: Float[Array, "... m d"] | None,
-        S: DifferentiableSum,
-        *,
-        elementwise: bool = False,
-    ) -> Float[Array, "..."]:
-        """Return the value of a component by operations that a host differentiates; S as for `gram.composed`."""
+    def _component(
+        self, name: str, X: Float[Array, "... n d"], Y: Float[Array, "... m d"] | None, elementwise: bool
+    ) -> Component:
         if name == "base":
-            return KernelGram(self.decision.kernel, X, Y, elementwise).value
+            return KernelGram(self.decision.kernel, X, Y, elementwise)
         if name in OF_DECISION:
-            x, y = (
-                Decided(self.decision, self.decision_mean, self.decision_spread, Z) for Z in (X, X if Y is None else Y)
-            )
-            return OfDecision(x, y, OF_DECISION[name], elementwise).value
-        formula, has_unit = OF_KERNEL[name]
-        value = composed(formula, self.kernel.evaluator, X, Y, S, elementwise=elementwise)
-        return value / self.mean_diagonal if has_unit else value
+            return OfDecision(OF_DECISION[name], self, X, Y, elementwise)
+        formula, has_unit = OF_REWEIGHTED[name]
+        return OfReweighted(formula, self.kernel.evaluator, self.mean_diagonal if has_unit else 1.0, X, Y, elementwise)
 
-    def _decided(self, X: Float[Array, "... n d"]) -> Decided:
-        return self._recent.get(
-            "decision", (X,), lambda points: Decided(self.decision, self.decision_mean, self.decision_spread, points)
-        )
+    def decided(self, X: Float[Array, "... n d"]) -> Decided:
+        """Return the standardised decision function at points (..., n, d)."""
+        return Decided(self.decision, self.decision_mean, self.decision_spread, X)
+
+    def recently_decided(self, X: Float[Array, "... n d"]) -> Decided:
+        """Return the same, with values kept of points seen a moment ago."""
+        return self._recent.get("decision", (X,), self.decided)
 
 
-OF_KERNEL: Mapping[str, tuple[Formula, bool]] = MappingProxyType(
+OF_REWEIGHTED: Mapping[str, tuple[Formula, bool]] = MappingProxyType(
     {
         "reweighted": (Reweighted(), True),
         "normalised": (Normalised(), False),
@@ -353,5 +345,5 @@ OF_DECISION: Mapping[str, Symmetric] = MappingProxyType(
 )
 """Components that are functions of the standardised decision function at both points."""
 
-COMPONENTS = ("base", *OF_KERNEL, *OF_DECISION)
+COMPONENTS = ("base", *OF_REWEIGHTED, *OF_DECISION)
 """Names of the fixed components."""

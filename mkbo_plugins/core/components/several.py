@@ -87,21 +87,6 @@ class SeveralTables:
                 by_name[plain[key]] = OfColumns(component, columns, X.shape[-1])
         return {name: by_name[name] for name, _, _ in asked}
 
-    def composed(
-        self,
-        name: str,
-        X: Float[Array, "... n d"],
-        Y: Float[Array, "... m d"] | None,
-        S: DifferentiableSum,
-        *,
-        elementwise: bool = False,
-    ) -> Float[Array, "..."]:
-        """Return the value of a component of one table as `PretrainedComponents.composed` does."""
-        plain, table = self._names[name]
-        columns = list(self.columns[table])
-        of_y = None if Y is None else Y[..., columns]
-        return self.members[table].composed(plain, X[..., columns], of_y, S, elementwise=elementwise)
-
     @cached_property
     def _names(self) -> dict[str, tuple[str, int]]:
         """Plain name and table of each component."""
@@ -128,6 +113,10 @@ class OfColumns:
         """Return what `Component.vjp` does."""
         of_x, of_y = self.component.vjp(upstream, second=second)
         return self._spread(of_x), None if of_y is None else self._spread(of_y)
+
+    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
+        """Return what `Component.composed` does."""
+        return self.component.composed(S)
 
     def _spread(self, gradient: Float[Array, "*batch columns"]) -> Float[Array, "*batch d"]:
         """Return a gradient with respect to some columns as one with respect to all."""

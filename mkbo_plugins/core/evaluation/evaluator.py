@@ -206,21 +206,30 @@ class CertifiedEvaluator:
         if self.base.exponent_rate is None:
             # Nothing is left out of a finite series, so that its features hold everywhere until they overflow.
             radius = RADII[0] if self.base.degree_limit * math.log(max(reach, 1.0)) < LOG_LARGEST else None
-        if self.choice == "pairs" or not reach < FARTHEST:
+        features = None
+        if self.choice in ("auto", "features") and radius is not None and reach < FARTHEST:
+            features = self.features(radius)
+        if self.choice == "features" and features is None:
+            raise KernelError(
+                "features cannot be had for these points: they lie too far outside the frame, or would need more "
+                f"than {MAX_MONOMIALS:,} features; use choice='auto'"
+            )
+        if self.choice == "extended" and not reach < FARTHEST:
+            raise KernelError(
+                f"points lie {FARTHEST:g} half-widths or more from the middle of the frame, where sums in extended "
+                "precision overflow; use choice='auto'"
+            )
+        if self.choice != "auto":
+            yield features if features is not None and self.choice == "features" else getattr(self, self.choice)
+        elif not reach < FARTHEST:
             yield self.pairs
-            return
-        if self.choice == "extended":
-            yield self.extended
-            return
-        features = None if radius is None else self.features(radius)
-        if self.choice == "features":
-            if features is None:
-                raise KernelError(
-                    "features cannot be had for these points: they lie too far outside the frame, or would need more "
-                    f"than {MAX_MONOMIALS:,} features; use choice='auto'"
-                )
-            yield features
-            return
+        else:
+            yield from self._by_cost(features, radius, sizes, entries)
+
+    def _by_cost(
+        self, features: FeatureSum | None, radius: float | None, sizes: tuple[int, int], entries: int
+    ) -> Iterator[SumForm]:
+        """Yield ways to evaluate S, the cheapest first."""
         fewer, more = sorted(sizes)
         of_pairs = self.pairs.terms * (entries + 3 * fewer)
         costs: dict[str, float] = {"pairs": of_pairs}

@@ -15,16 +15,23 @@ Differentiable: TypeAlias = Callable[..., tuple[float, np.ndarray]]
 REJECTED = 1e10
 """What stands for an infinite loss, from which no search could go on."""
 
+SAME_MINIMUM = 1e-8
+"""Relative difference of losses of one and the same minimum, a few times the last step of a search."""
+
 
 def lowest_minimum(
     loss: Differentiable, starts: Iterable[Float[np.ndarray, " p"]], bounds: Float[np.ndarray, "p 2"], **settings: Any
 ) -> OptimizeResult:
     """Return the lowest of the local minima found by L-BFGS-B from starts (p,) moved between the bounds (p, 2).
 
-    Further settings are those of `scipy.optimize.minimize`.
+    It counts as a success where any search that ended at the same value does. Further settings are those of
+    `scipy.optimize.minimize`.
     """
     fits = [minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, **settings) for start in starts]
-    return min(fits, key=lambda fit: float(fit.fun))
+    lowest = min(fits, key=lambda fit: float(fit.fun))
+    # A line search in the valley of the minimum may end on rounding, where another one meets the same criterion.
+    lowest.success = any(fit.success and np.isclose(fit.fun, lowest.fun, rtol=SAME_MINIMUM, atol=0.0) for fit in fits)
+    return lowest
 
 
 def map_fit(

@@ -103,15 +103,24 @@ class KernelMixture:
         return self._values(_squared_distances(X, X if Y is None else Y))
 
     def pull(
-        self, X: Float[Array, "... n d"], Y: Float[Array, "... m d"], upstream: Float[Array, "... n m"]
-    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"]]:
-        """Pull a gradient with respect to ``gram(X, Y)``, (..., n, n'), back to X and Y; equal points have none."""
+        self,
+        X: Float[Array, "... n d"],
+        Y: Float[Array, "... m d"],
+        upstream: Float[Array, "... n m"],
+        *,
+        second: bool = True,
+    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
+        """Pull a gradient with respect to ``gram(X, Y)``, (..., n, n'), back to X and Y, or only to X.
+
+        Equal points have none.
+        """
         xp = array_namespace(X, Y)
         parts = _components(_squared_distances(X, Y), self.scales)
         slope = 2 * upstream * sum(v * part[1] for v, part in zip(self.variances, parts, strict=True))
         of_x = xp.sum(slope, axis=-1)[..., None] * X - xp.matmul(slope, Y)
-        of_y = xp.sum(slope, axis=-2)[..., None] * Y - xp.matmul(xp.matrix_transpose(slope), X)
-        return of_x, of_y
+        if not second:
+            return of_x, None
+        return of_x, xp.sum(slope, axis=-2)[..., None] * Y - xp.matmul(xp.matrix_transpose(slope), X)
 
     def _values(self, squared: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         parts = _components(squared, self.scales)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from jaxtyping import Float
 
@@ -54,15 +53,3 @@ class MixtureParts:
             if name != PART:
                 raise KernelError(f"a kernel mixture has no part {name!r}: no machine was trained; use form={PART!r}")
         return dict.fromkeys(names, KernelGram(self.mixture, X, Y, elementwise))
-
-    def composed(
-        self,
-        name: str,
-        X: Float[Array, "... n d"],
-        Y: Float[Array, "... m d"] | None,
-        S: Any,
-        *,
-        elementwise: bool = False,
-    ) -> Float[Array, "..."]:
-        """Return what `PretrainedComponents.composed` does; no S is needed."""
-        return self.components((name,), X, Y, elementwise=elementwise)[name].value
