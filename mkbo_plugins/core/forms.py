@@ -105,6 +105,15 @@ class _Names:
             value = value * squared_exponential_profile(parts[d], scales[s])
         return value
 
+    def correlated(self, parts: Mapping[str, Array], scales: Mapping[str, Array]) -> Array:
+        """Return the sum over tables of a scale times the profile of the distance of normalised features."""
+        widths, value = _each("correlation_width", self.tables), 0.0
+        for e, r, u in zip(
+            _each("correlation_scale", self.tables), _each("normalised", self.tables), widths, strict=True
+        ):
+            value = value + scales[e] * squared_exponential_profile(2 - 2 * parts[r], scales[u])
+        return value
+
     def linked(self, parts: Mapping[str, Array], scales: Mapping[str, Array]) -> Array:
         """Return the sum over tables of a scale times the profile of the difference of the decision function."""
         widths, value = _each("link_width", self.tables), 0.0
@@ -126,10 +135,16 @@ def _two_layer(names: _Names) -> Form:
     return Form(names.each("feature_distance"), scales, False, lambda p, k, h: h["output_scale"] * names.near(p, h))
 
 
-def _of_terms(names: _Names, *, near: bool = False, moment: bool = False, link: bool = False) -> Form:
-    """Return a k, times the profile of the feature distance if `near`, plus what the decision function adds."""
+def _of_terms(
+    names: _Names, *, near: bool = False, correlated: bool = False, moment: bool = False, link: bool = False
+) -> Form:
+    """Return a k, times the profile of the feature distance if `near`, plus what is added by K^E and by g.
+
+    If `correlated`, that is k times the profile of the distance of normalised features, which is at most 4.
+    """
     known = (
         (near, "feature_distance", ("feature_scale",)),
+        (correlated, "normalised", ("correlation_scale", "correlation_width")),
         (moment, "moment", ("moment_scale",)),
         (link, "decision_distance", ("link_scale", "link_width")),
     )
@@ -140,6 +155,7 @@ def _of_terms(names: _Names, *, near: bool = False, moment: bool = False, link: 
     def combine(p: Mapping[str, Array], k: Array, h: Mapping[str, Array]) -> Array:
         value = h["output_scale"] * k
         value = value * names.near(p, h) if near else value
+        value = value + k * names.correlated(p, h) if correlated else value
         value = value + names.weighed("moment", "moment_scale", p, h) if moment else value
         return value + names.linked(p, h) if link else value
 
@@ -158,6 +174,7 @@ _FORMS: Mapping[str, Callable[[_Names], Form]] = MappingProxyType(
         "transfer": partial(_of_terms, near=True, moment=True),
         "link": partial(_of_terms, moment=True, link=True),
         "transfer_link": partial(_of_terms, near=True, moment=True, link=True),
+        "correlated_link": partial(_of_terms, correlated=True, moment=True, link=True),
     }
 )
 
@@ -166,9 +183,10 @@ FORMS = tuple(_FORMS)
 function: ``stock``, k; ``base``, a K_2; ``reweighted``, a K^E; ``normalised``, a K^E normalised; ``two_layer``,
 a exp(-d^2 / (2 s)); ``moment``, a k + b g g'; ``product``, a k exp(-d^2 / (2 s)); ``transfer``,
 a k exp(-d^2 / (2 s)) + b g g'; ``link``, a k + b g g' + c exp(-(g - g')^2 / (2 t)), whose last term is any smooth
-function of the table's prediction; ``transfer_link``, ``transfer`` and that term.
+function of the table's prediction; ``transfer_link``, ``transfer`` and that term; ``correlated_link``, ``link`` and
+e k exp(-(1 - r) / u), r being K^E normalised.
 
-Several tables each have their own d, g, s, b, c and t: terms are summed, and profiles of distances multiplied;
+Several tables each have their own d, g, r, s, b, c, t, e and u: terms are summed, and profiles of distances multiplied;
 ``base``, ``reweighted`` and ``normalised`` have an a for each table too."""
 
 

@@ -2,25 +2,15 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from mkbo_plugins.core.gp.exact_gp import ExactGP, held_out_residuals
-from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.core.gp.map_fit import lowest_minimum
 from mkbo_plugins.core.priors import NOISE, length_scale_prior, log_bounds, log_prior, prior_mode
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
-
-
-class Moments(NamedTuple):
-    """Mean and variance of the function at every candidate, and the variance of the noise."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-    noise: float
-
+from mkbo_plugins.experiments.benchmark.moments import Moments, posterior_moments, spread_of
 
 RANK_SAMPLES = 256
 """Draws by which ranking losses are compared."""
@@ -65,8 +55,8 @@ def _most_likely(
     limits = np.array([bounds, np.log(NOISE_BOUNDS)])
     log_scale, log_noise = lowest_minimum(loss, [np.array([start, math.log(1e-2)]) for start in starts], limits).x
     process = ExactGP.conditioned(kernel(tried, log_scale)[0] + np.exp(log_noise) * identity, z)
-    mean, variance = process.predict(kernel(pairs, log_scale)[0].T, kernel(diagonal, log_scale)[0])
-    return Moments(mean, variance, math.exp(log_noise))
+    cross = kernel(pairs, log_scale)[0].T
+    return posterior_moments(process, cross, kernel(diagonal, log_scale)[0], cross, indices, math.exp(log_noise))
 
 
 def isotropic(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
@@ -105,12 +95,9 @@ def stacked(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
 
     Source: Golovin et al., "Google Vizier", KDD 2017, with the table as the only earlier study.
     """
-    prior = lookup.source_moments[0]
-    residual = z - prior[indices]
-    std = float(residual.std(ddof=1)) or 1.0
-    fit = lookup.fit("stock", indices, residual / std)
-    mean, variance = fit.moments()
-    return Moments(prior + std * mean, std**2 * variance, std**2 * fit.noise)
+    residual = z - lookup.source_mean[indices]
+    std = spread_of(residual)
+    return lookup.fit("stock", indices, residual / std).moments.scaled(std).around(lookup.source_mean)
 
 
 def _joint_draws(mean: np.ndarray, covariance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -128,26 +115,24 @@ def rgpe(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
     """Return moments of the ranking-weighted ensemble of the table's process and the stock process.
 
     Source: Feurer, Letham and Bakshy, "Scalable meta-learning for Bayesian optimization", 2018, with leave-one-out
-    predictions of the stock process; ties go to it.
+    predictions of the stock process; ties go to it. Against dilution of weights, as there, the table is left out where
+    its median ranking loss is above the 95th percentile of the stock process's.
     """
     rng = np.random.default_rng(len(z))
-    table_mean, table_variance = lookup.source_moments
-    points = Points(np.empty((len(z), 0)), lookup.unit[indices])
+    table = lookup.source_moments(indices)
     fit = lookup.fit("stock", indices, z)
-    mean, variance = fit.moments()
     inverse, dual = fit.posterior.process.inverse, fit.posterior.process.dual
     noise = rng.standard_normal((RANK_SAMPLES, len(z))) / np.sqrt(np.diag(inverse))
     held_out = z - held_out_residuals(inverse, dual) + noise
     # A held-out draw is compared with the values of the others.
     own = _misranked(held_out, z[None, :], z)
-    draws = _joint_draws(*lookup.source_process.joint(points), rng)
-    table = _misranked(draws, draws, z)
-    weight = float(np.mean(table < own))
-    return Moments(
-        weight * table_mean + (1 - weight) * mean,
-        weight**2 * table_variance + (1 - weight) ** 2 * variance,
-        fit.noise,
-    )
+    draws = _joint_draws(table.mean[indices], table.with_tried[indices], rng)
+    of_table = _misranked(draws, draws, z)
+    diluting = np.median(of_table) > np.quantile(own, 0.95)
+    weight = 0.0 if diluting else float(np.mean(of_table < own))
+    first, second = table.scaled(weight), fit.moments.scaled(1 - weight)
+    mean, variance, with_tried = (a + b for a, b in zip(first[:3], second[:3], strict=True))
+    return Moments(mean, variance, with_tried, fit.moments.noise)
 
 
 def multitask(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
@@ -194,5 +179,6 @@ def multitask(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
     root, gram, noise = covariance(theta)
     B = root @ root.T
     cross = B[1, task] * np.exp(-cdist(unit / np.exp(theta[:d]), X / np.exp(theta[:d]), "sqeuclidean") / 2)
-    mean, variance = conditioned(root, gram, noise).predict(cross, B[1, 1])
-    return Moments(z.mean() + mean, variance, float(noise[-1]))
+    process = conditioned(root, gram, noise)
+    moments = posterior_moments(process, cross, B[1, 1], cross[:, n:], indices, float(noise[-1]))
+    return moments.around(np.full(len(unit), z.mean()))

@@ -3,21 +3,41 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, logsumexp
+from scipy.linalg import cholesky, solve_triangular
+from scipy.special import erfcx, log_ndtr, logsumexp, ndtri
+from scipy.stats import qmc
 
 from mkbo_plugins.core.confidence import gp_ucb_beta
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
 from mkbo_plugins.experiments.benchmark.models import Model, Prediction
+from mkbo_plugins.experiments.benchmark.moments import spread_of
 from mkbo_plugins.experiments.record import Campaign
 
 STARTS = 3
 SMALLEST_VARIANCE = 1e-12
 
-Acquisition = Callable[[Sequence[Prediction], np.ndarray, int], np.ndarray]
-"""Function of predictions, the values seen and the number of the trial to the merit of each candidate."""
+DRAWS = 64
+"""Draws of the function at what was tried, over which noisy expected improvement is averaged."""
+
+JITTER = 1e-9
+"""Variance added to the function at what was tried, so that its covariance has a Cholesky factor."""
+
+
+class Seen(NamedTuple):
+    """What was tried, (n,), the standardised values (n,) and the number of the trial to come."""
+
+    indices: np.ndarray
+    z: np.ndarray
+    trial: int
+
+
+Acquisition = Callable[[Sequence[Prediction], Seen], np.ndarray]
+"""Function of predictions and what was seen to the merit of each candidate, (M,)."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +59,8 @@ class Record(Campaign):
     log_weights: tuple[tuple[float, ...], ...] = ()
 
 
-def log_expected_improvement(mean: np.ndarray, variance: np.ndarray, best: float) -> np.ndarray:
-    """Return the logarithm of E max(f - best, 0), stable where it is tiny, (m,).
+def log_expected_improvement(mean: np.ndarray, variance: np.ndarray, best: np.ndarray | float) -> np.ndarray:
+    """Return the logarithm of E max(f - best, 0), stable where it is tiny, of the shape of all arguments.
 
     Source: Ament et al., "Unexpected improvements to expected improvement", 2023, section 4.1.
     """
@@ -61,30 +81,59 @@ def normalised(predictions: Sequence[Prediction]) -> np.ndarray:
     return weights - logsumexp(weights)
 
 
-def expected_improvement(predictions: Sequence[Prediction], z: np.ndarray, trial: int) -> np.ndarray:
-    """Return the logarithm of the expected improvement under the mixture, (M,)."""
-    members = [log_expected_improvement(p.mean, p.variance, z.max()) for p in predictions]
+def expected_improvement(predictions: Sequence[Prediction], seen: Seen) -> np.ndarray:
+    """Return the logarithm of the expected improvement on the largest value under the mixture, (M,)."""
+    members = [log_expected_improvement(p.moments.mean, p.moments.variance, seen.z.max()) for p in predictions]
     return logsumexp(np.stack(members) + normalised(predictions)[:, None], axis=0)
 
 
-def upper_confidence_bound(predictions: Sequence[Prediction], z: np.ndarray, trial: int) -> np.ndarray:
+def noisy_expected_improvement(predictions: Sequence[Prediction], seen: Seen) -> np.ndarray:
+    """Return the logarithm of the expected improvement on the function at what was tried under the mixture, (M,).
+
+    Source: Letham et al., "Constrained Bayesian optimization with noisy experiments", Bayesian Analysis 14, 495, 2019,
+    section 4: expected improvement given the function at what was tried, averaged over draws of that.
+    """
+    tried, first = np.unique(seen.indices, return_index=True)
+    normal = _normal_draws(len(tried))
+    members = []
+    for prediction in predictions:
+        mean, variance, with_tried, _ = prediction.moments
+        factor = cholesky(with_tried[tried][:, first] + JITTER * np.eye(len(tried)), lower=True)
+        root = solve_triangular(factor, with_tried[:, first].T, lower=True)
+        given = mean + normal @ root
+        best = (mean[tried] + normal @ factor.T).max(axis=1, keepdims=True)
+        left = variance - (root**2).sum(axis=0)
+        members.append(logsumexp(log_expected_improvement(given, left, best), axis=0) - np.log(DRAWS))
+    return logsumexp(np.stack(members) + normalised(predictions)[:, None], axis=0)
+
+
+@lru_cache(maxsize=64)
+def _normal_draws(dimension: int) -> np.ndarray:
+    """Return quasi-random normal draws, (DRAWS, dimension), the same each time."""
+    sobol = qmc.Sobol(dimension, rng=np.random.default_rng(0))
+    return ndtri(np.clip(sobol.random(DRAWS), 1e-12, 1 - 1e-12))
+
+
+def upper_confidence_bound(predictions: Sequence[Prediction], seen: Seen) -> np.ndarray:
     """Return GP-UCB of the mixture's mean and variance with its published schedule, (M,)."""
     weights = np.exp(normalised(predictions))[:, None]
-    means = np.stack([p.mean for p in predictions])
+    means = np.stack([p.moments.mean for p in predictions])
     mean = (weights * means).sum(axis=0)
-    variance = (weights * (np.stack([p.variance for p in predictions]) + (means - mean) ** 2)).sum(axis=0)
-    return mean + np.sqrt(gp_ucb_beta(trial, len(mean)) * np.maximum(variance, 0.0))
+    variance = (weights * (np.stack([p.moments.variance for p in predictions]) + (means - mean) ** 2)).sum(axis=0)
+    return mean + np.sqrt(gp_ucb_beta(seen.trial, len(mean)) * np.maximum(variance, 0.0))
 
 
-ACQUISITIONS: Mapping[str, Acquisition] = MappingProxyType({"ei": expected_improvement, "ucb": upper_confidence_bound})
+ACQUISITIONS: Mapping[str, Acquisition] = MappingProxyType(
+    {"ei": expected_improvement, "nei": noisy_expected_improvement, "ucb": upper_confidence_bound}
+)
 
 
 def log_density(predictions: Sequence[Prediction], values: np.ndarray, where: np.ndarray) -> float:
     """Return the mean log density of values under the mixture, noise included."""
     terms = []
-    for p in predictions:
-        variance = np.maximum(p.variance[where], 0.0) + p.noise
-        terms.append(-((values - p.mean[where]) ** 2) / (2 * variance) - np.log(2 * np.pi * variance) / 2)
+    for _, moments in predictions:
+        variance = np.maximum(moments.variance[where], 0.0) + moments.noise
+        terms.append(-((values - moments.mean[where]) ** 2) / (2 * variance) - np.log(2 * np.pi * variance) / 2)
     return float(np.mean(logsumexp(np.stack(terms) + normalised(predictions)[:, None], axis=0)))
 
 
@@ -96,6 +145,7 @@ def run_lookup(
     acquisition: Acquisition = expected_improvement,
     *,
     repeats: bool = False,
+    starts: Sequence[int] | None = None,
 ) -> Record:
     """Look up candidates one by one.
 
@@ -113,12 +163,15 @@ def run_lookup(
         What is maximised.
     repeats
         Whether a candidate may be tried again, with the same outcome, as hosts do that search a continuous space.
+    starts
+        Numbers of the starting points; None draws them by the seed.
     """
     outcome = lookup.problem.outcome
     rng = np.random.default_rng(seed)
-    tried = [int(i) for i in rng.choice(len(outcome), STARTS, replace=False)]
+    drawn = [int(i) for i in rng.choice(len(outcome), STARTS, replace=False)]
+    tried = drawn if starts is None else [*starts]
     densities, seconds, weights = [], [], []
-    for trial in range(min(trials, len(outcome) - STARTS)):
+    for trial in range(min(trials, len(outcome) - len(tried))):
         untried = np.setdiff1d(np.arange(len(outcome)), tried)
         allowed = np.arange(len(outcome)) if repeats else untried
         if model is None:
@@ -126,10 +179,10 @@ def run_lookup(
             continue
         began = time.perf_counter()
         y = outcome[tried]
-        centre, spread = y.mean(), float(y.std(ddof=1)) or 1.0
+        centre, spread = y.mean(), spread_of(y)
         z = (y - centre) / spread
         predictions = model(lookup, np.array(tried), z)
-        merit = acquisition(predictions, z, trial + 1)
+        merit = acquisition(predictions, Seen(np.array(tried), z, trial + 1))
         chosen = int(allowed[np.argmax(merit[allowed])])
         seconds.append(time.perf_counter() - began)
         densities.append(log_density(predictions, (outcome[untried] - centre) / spread, untried))

@@ -18,6 +18,7 @@ from mkbo_plugins.core.gp.posterior import FormPosterior, PosteriorDensity
 from mkbo_plugins.core.mixture.kernel_mixture import fit_kernel_mixture
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.errors import MkboWarning
+from mkbo_plugins.experiments.benchmark.moments import Moments, posterior_moments
 from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.pretraining.training import pretrain
@@ -136,9 +137,24 @@ class Lookup:
         return density.posterior(density.maximise([density.usual_start]))
 
     @cached_property
-    def source_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of that process at all candidates, each (M,)."""
-        return self.source_process.moments(Points(np.empty((len(self.unit), 0)), self.unit))
+    def source_mean(self) -> np.ndarray:
+        """Mean of that process at all candidates, (M,)."""
+        return self.source_process.process.predict_mean(self._source_cross)
+
+    def source_moments(self, indices: np.ndarray) -> Moments:
+        """Return the moments of that process, which has seen nothing of the candidates tried, (n,)."""
+        with_tried = self._source_prior(self.unit[indices]).T
+        return posterior_moments(self.source_process.process, self._source_cross, 1.0, with_tried, indices, 0.0)
+
+    @cached_property
+    def _source_cross(self) -> np.ndarray:
+        return self._source_prior(self.source_unit).T
+
+    def _source_prior(self, unit: np.ndarray) -> np.ndarray:
+        """Return the table's stock covariance between points (n, k) and all candidates, (n, M)."""
+        model, theta = self.source_process.model, self.source_process.theta
+        points, pool = (Points(np.empty((len(Z), 0)), Z) for Z in (unit, self.unit))
+        return model.value(model.pairs(points, pool), theta)
 
     @cached_property
     def mixture_gram(self) -> np.ndarray:
@@ -182,15 +198,16 @@ class Fit:
         """The process conditioned on the data."""
         return self.density.posterior(self.theta)
 
-    def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and variance of the function at all candidates, each (M,)."""
-        pool = np.arange(len(self.lookup.unit))
-        return self.posterior.moments(self.lookup.points(pool, self.density.model.stock_dims))
-
-    @property
-    def noise(self) -> float:
-        """Variance of the noise."""
-        return float(self.density.split(self.theta)[1])
+    @cached_property
+    def moments(self) -> Moments:
+        """Moments of the function."""
+        model, tried = self.density.model, self.density.data
+        theta, noise = self.density.split(self.theta)
+        pool = self.lookup.points(np.arange(len(self.lookup.unit)), model.stock_dims)
+        cross = model.value(model.pairs(tried, pool), theta).T
+        variance = model.value(model.pairs(pool, elementwise=True), theta)
+        indices = tried.frame[:, 0].astype(int)
+        return posterior_moments(self.posterior.process, cross, variance, cross, indices, float(noise))
 
 
 TRAINERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(

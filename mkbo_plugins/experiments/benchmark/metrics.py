@@ -12,9 +12,13 @@ HARM = 0.01
 """Difference of the area under regret beyond which a model helps or harms."""
 
 
-def measure(problem: Problem, record: Record) -> dict[str, float]:
-    """Return the measures of one campaign; trials count from the first after the starting points."""
-    regret = np.minimum.accumulate(problem.regret[list(record.indices)])[STARTS:]
+RESAMPLES = 2000
+"""Draws of an interval over problems."""
+
+
+def measure(problem: Problem, record: Record, uncounted: int = STARTS) -> dict[str, float]:
+    """Return the measures of one campaign; trials count from the first after the uncounted ones."""
+    regret = np.minimum.accumulate(problem.regret[list(record.indices)])[uncounted:]
     return {
         "area": float(regret.mean()),
         "trials": float(trials_to(regret[None], problem.goal)[0]),
@@ -70,6 +74,51 @@ def compare(runs: pd.DataFrame, reference: str = "stock") -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def over_problems(runs: pd.DataFrame, reference: str = "stock") -> pd.DataFrame:
+    """Return one row per model: how the area under its regret differs from that of another model, over all problems.
+
+    Columns are the mean difference with the ends of two 95 % intervals, ``seeds_low`` and ``seeds_high`` by resampling
+    seeds within problems, ``problems_low`` and ``problems_high`` by resampling problems too; the shares of seeds harmed
+    by more than `HARM`; and the numbers of problems whose own interval lies below or above 0.
+
+    Parameters
+    ----------
+    runs
+        What `runner.run` returns, with the same number of seeds for each problem.
+    reference
+        Name of the model compared with.
+    """
+    wide = runs.pivot(index=["problem", "seed"], columns="model", values="area")
+    rng = np.random.default_rng(0)
+    rows = []
+    for model in wide.columns:
+        difference = (wide[model] - wide[reference]).unstack("seed")
+        values = np.array([row[np.isfinite(row)] for row in difference.to_numpy()])
+        count, seeds = values.shape
+        means = np.empty((RESAMPLES, count))
+        for number, row in enumerate(values):
+            means[:, number] = row[rng.integers(0, seeds, (RESAMPLES, seeds))].mean(axis=1)
+        drawn = np.take_along_axis(means, rng.integers(0, count, (RESAMPLES, count)), axis=1)
+        low, high = np.quantile(means, [0.025, 0.975], axis=0)
+        rows.append(
+            {
+                "model": model,
+                "difference": values.mean(),
+                **_ends("seeds", means),
+                **_ends("problems", drawn),
+                "seeds_harmed": np.mean(values > HARM),
+                "problems_helped": int((high < 0).sum()),
+                "problems_harmed": int((low > 0).sum()),
+            }
+        )
+    return pd.DataFrame(rows).set_index("model").sort_values("difference")
+
+
+def _ends(name: str, means: np.ndarray) -> dict[str, float]:
+    low, high = np.quantile(means.mean(axis=1), [0.025, 0.975])
+    return {f"{name}_low": float(low), f"{name}_high": float(high)}
 
 
 def overall(comparison: pd.DataFrame) -> pd.DataFrame:

@@ -15,15 +15,14 @@ from mkbo_plugins.core.gp.exact_gp import held_out_log_density
 from mkbo_plugins.core.gp.laplace import laplace_log_evidence
 from mkbo_plugins.experiments.benchmark import baselines
 from mkbo_plugins.experiments.benchmark.lookup import Fit, Lookup
+from mkbo_plugins.experiments.benchmark.moments import Moments
 
 
 class Prediction(NamedTuple):
-    """A Gaussian for every candidate, the logarithm of its weight in the mixture up to a constant, and its noise."""
+    """A member of a mixture: the logarithm of its weight up to a constant, and what it says of the candidates."""
 
     log_weight: float
-    mean: np.ndarray
-    variance: np.ndarray
-    noise: float
+    moments: Moments
 
 
 Model = Callable[[Lookup, np.ndarray, np.ndarray], Sequence[Prediction]]
@@ -54,13 +53,12 @@ def predict(member: Member, score: Score, lookup: Lookup, indices: np.ndarray, z
     """Return the prediction of a fitted form."""
     mean = member.slope * lookup.decision
     fit = lookup.fit(member.form, indices, z - mean[indices])
-    residual, variance = fit.moments()
-    return Prediction(score(fit), mean + residual, variance, fit.noise)
+    return Prediction(score(fit), fit.moments.around(mean))
 
 
-def single(form: str, lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> list[Prediction]:
+def single(member: Member, lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> list[Prediction]:
     """Return the prediction of one form."""
-    return [predict(Member(form), lambda fit: 0.0, lookup, indices, z)]
+    return [predict(member, lambda fit: 0.0, lookup, indices, z)]
 
 
 @dataclass(frozen=True)
@@ -83,32 +81,42 @@ class Average:
         return [predict(member, self.score, lookup, indices, z) for member in self.members]
 
 
-def _baseline(function: Callable[[Lookup, np.ndarray, np.ndarray], baselines.Moments]) -> Model:
-    return lambda lookup, indices, z: [Prediction(0.0, *function(lookup, indices, z))]
+def _baseline(function: Callable[[Lookup, np.ndarray, np.ndarray], Moments]) -> Model:
+    return lambda lookup, indices, z: [Prediction(0.0, function(lookup, indices, z))]
 
 
 STOCK, MOMENT, PRODUCT, TRANSFER = Member("stock"), Member("moment"), Member("product"), Member("transfer")
 DIRECTED = Member("moment", slope=1.0)
 
+HALF = 0.5
+"""Share of the standardised decision function in the mean where the table's quantity is known to rise with the outcome.
+"""
+
 MODELS: Mapping[str, Model] = MappingProxyType(
     {
-        "stock": partial(single, "stock"),
+        "stock": partial(single, STOCK),
         "stock_se_mle": _baseline(baselines.isotropic),
-        "frozen_se": partial(single, "base"),
+        "frozen_se": partial(single, Member("base")),
         "kernel_mixture": _baseline(baselines.kernel_mixture),
         "stacked": _baseline(baselines.stacked),
         "multitask": _baseline(baselines.multitask),
         "rgpe": _baseline(baselines.rgpe),
-        "moment": partial(single, "moment"),
-        "product": partial(single, "product"),
-        "transfer": partial(single, "transfer"),
-        "link": partial(single, "link"),
-        "transfer_link": partial(single, "transfer_link"),
-        "normalised": partial(single, "normalised"),
-        "two_layer": partial(single, "two_layer"),
+        "moment": partial(single, MOMENT),
+        "product": partial(single, PRODUCT),
+        "transfer": partial(single, TRANSFER),
+        "link": partial(single, Member("link")),
+        "transfer_link": partial(single, Member("transfer_link")),
+        "correlated_link": partial(single, Member("correlated_link")),
+        "normalised": partial(single, Member("normalised")),
+        "two_layer": partial(single, Member("two_layer")),
         "average": Average((STOCK, MOMENT, PRODUCT, TRANSFER), leave_one_out),
         "average_marginal": Average((STOCK, MOMENT, PRODUCT, TRANSFER), integrated),
+        "link_directed": partial(single, Member("link", slope=HALF)),
+        "correlated_link_directed": partial(single, Member("correlated_link", slope=HALF)),
         "average_directed": Average((STOCK, MOMENT, DIRECTED, PRODUCT, TRANSFER), leave_one_out),
     }
 )
 """The models by name."""
+
+WITHOUT_TABLE = ("random", "stock", "stock_se_mle")
+"""Names of methods that see nothing of the table."""

@@ -13,9 +13,10 @@ import pandas as pd
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS, STARTS, Record, run_lookup
+from mkbo_plugins.experiments.benchmark.first_trials import from_table, space_filling
 from mkbo_plugins.experiments.benchmark.lookup import Lookup, train
 from mkbo_plugins.experiments.benchmark.metrics import measure
-from mkbo_plugins.experiments.benchmark.models import MODELS
+from mkbo_plugins.experiments.benchmark.models import MODELS, WITHOUT_TABLE
 from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
 from mkbo_plugins.experiments.benchmark.tables import FRESH, TUNING, real_problem
@@ -54,6 +55,8 @@ class Plan:
         Frame of the covariances.
     repeats
         Whether a candidate may be tried again.
+    own_starts
+        Whether methods choose their starting points, by the table or filling the space, and these count as trials.
     """
 
     problems: tuple[str, ...]
@@ -65,11 +68,17 @@ class Plan:
     acquisition: str = "ei"
     frame: Frame = "centred"
     repeats: bool = False
+    own_starts: bool = False
 
     def member(self, problem: str, seed: int) -> int:
         """Return which member of a family a seed meets."""
         kind = "synthetic" if problem in FAMILIES else "real"
         return (CLAIM_MEMBERS if self.claim else 0) + seed % MEMBERS[kind]
+
+    @property
+    def uncounted(self) -> int:
+        """Number of starting points that are no trials."""
+        return 0 if self.own_starts else STARTS
 
     def seed(self, seed: int) -> int:
         """Return the seed itself, or one kept for claims."""
@@ -113,9 +122,11 @@ def load(name: str, member: int, trainer: str, frame: Frame, data: Path | None, 
 
 def _run(name: str, member: int, model: str, seed: int, plan: Plan, data: Path | None, folder: Path) -> Record:
     lookup = load(name, member, plan.trainer, plan.frame, data, folder)
-    return run_lookup(
-        lookup, MODELS.get(model), seed, plan.trials, ACQUISITIONS[plan.acquisition], repeats=plan.repeats
-    )
+    starts = None
+    if plan.own_starts:
+        starts = space_filling(lookup, STARTS, seed) if model in WITHOUT_TABLE else from_table(lookup, STARTS)
+    acquisition = ACQUISITIONS[plan.acquisition]
+    return run_lookup(lookup, MODELS.get(model), seed, plan.trials, acquisition, repeats=plan.repeats, starts=starts)
 
 
 def run(plan: Plan, out: Path, data: Path | None, *, n_jobs: int, show: bool = True) -> pd.DataFrame:
@@ -180,13 +191,20 @@ def _measures(plan: Plan, records: Mapping[tuple[Hashable, ...], Record], data: 
             problem = make_problem(name, plan.member(name, seed), data)
             for model in plan.models:
                 record = records[_key(plan, name, model, seed)]
-                rows.append({"problem": name, "model": model, "seed": plan.seed(seed), **measure(problem, record)})
+                rows.append(
+                    {
+                        "problem": name,
+                        "model": model,
+                        "seed": plan.seed(seed),
+                        **measure(problem, record, plan.uncounted),
+                    }
+                )
     return pd.DataFrame(rows)
 
 
 def _key(plan: Plan, problem: str, model: str, seed: int) -> tuple[Hashable, ...]:
     training = training_name(plan.trainer, plan.frame)
-    search = f"{plan.acquisition}_repeats" if plan.repeats else plan.acquisition
+    search = "_".join([plan.acquisition, *["repeats"] * plan.repeats, *["own_starts"] * plan.own_starts])
     return problem, plan.member(problem, seed), training, search, model, plan.trials, plan.seed(seed)
 
 
@@ -217,5 +235,5 @@ def curves(
         for model in models:
             record = store.get(_key(plan, problem, model, seed))
             if record is not None:
-                found[model].append(np.minimum.accumulate(losses[list(record.indices)])[STARTS - 1 :])
+                found[model].append(np.minimum.accumulate(losses[list(record.indices)])[max(plan.uncounted - 1, 0) :])
     return {model: np.array(values) for model, values in found.items() if values}

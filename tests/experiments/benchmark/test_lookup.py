@@ -19,7 +19,7 @@ def lookup(tmp_path_factory: pytest.TempPathFactory) -> Lookup:
     return Lookup(problem, train(problem, "gp"), tmp_path_factory.mktemp("lookup"))
 
 
-@pytest.mark.parametrize("form", ["stock", "moment", "product", "transfer", "transfer_link", "base"])
+@pytest.mark.parametrize("form", ["stock", "moment", "product", "transfer", "transfer_link", "correlated_link", "base"])
 def test_posterior_is_that_of_botorch(lookup: Lookup, form: str):
     torch = pytest.importorskip("torch")
     pretrained_gp = pytest.importorskip("mkbo_plugins.botorch").pretrained_gp
@@ -27,7 +27,7 @@ def test_posterior_is_that_of_botorch(lookup: Lookup, form: str):
     y = lookup.problem.outcome[indices]
     z = (y - y.mean()) / y.std(ddof=1)
     fit = lookup.fit(form, indices, z)
-    mean, variance = fit.moments()
+    mean, variance, with_tried, _ = fit.moments
 
     X = torch.as_tensor(lookup.problem.pool_points, dtype=torch.double)
     model = pretrained_gp(lookup.cov, X[indices], torch.as_tensor(y)[:, None], form=form)
@@ -45,6 +45,9 @@ def test_posterior_is_that_of_botorch(lookup: Lookup, form: str):
         posterior = model.posterior(X)
     spread = y.std(ddof=1)
     assert y.mean() + spread * mean == pytest.approx(posterior.mean[:, 0].numpy(), rel=1e-6, abs=1e-6 * spread)
+    with torch.no_grad():
+        joint = model.posterior(X[np.concatenate([[7, 100], indices])]).covariance_matrix.numpy()
+    assert spread**2 * with_tried[[7, 100]] == pytest.approx(joint[:2, 2:], rel=1e-5, abs=1e-6 * spread**2)
     assert spread**2 * variance == pytest.approx(posterior.variance[:, 0].numpy(), rel=1e-5, abs=1e-6 * spread**2)
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from mkbo_plugins.experiments.benchmark.campaign import Record
-from mkbo_plugins.experiments.benchmark.metrics import compare, measure, overall, ratio_interval
+from mkbo_plugins.experiments.benchmark.metrics import compare, measure, over_problems, overall, ratio_interval
 from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.space.space import ParameterSpace
 
@@ -47,6 +47,31 @@ def runs(areas: dict[str, list[float]]) -> pd.DataFrame:
             for seed, area in enumerate(values)
         ]
     )
+
+
+def test_starting_points_that_a_method_chose_count():
+    problem = pool(np.arange(100.0))
+    indices = (50, 99)
+    found = measure(problem, Record(indices, tuple(problem.outcome[list(indices)])), 0)
+    assert found["trials"] == 2
+    assert found["area"] == pytest.approx(49 / 99 / 2)
+
+
+def test_intervals_over_problems_are_wider_where_problems_differ():
+    rng = np.random.default_rng(0)
+    effects = {f"p{number}": effect for number, effect in enumerate([-0.2, -0.1, 0.0, 0.0, 0.1])}
+    both = []
+    for problem, effect in effects.items():
+        stock = rng.uniform(size=12)
+        areas = {"stock": stock, "model": stock + effect + rng.normal(0, 0.01, 12)}
+        both.append(runs({name: list(values) for name, values in areas.items()}).assign(problem=problem))
+    found = over_problems(pd.concat(both)).loc["model"]
+    assert found["difference"] == pytest.approx(-0.04, abs=0.01)
+    assert found["seeds_high"] - found["seeds_low"] < 0.01
+    assert found["problems_low"] < -0.09 < 0.02 < found["problems_high"]
+    assert found["problems_helped"] >= 2
+    assert found["problems_harmed"] >= 1
+    assert found["seeds_harmed"] == pytest.approx(0.2 + 2 / 5 * 0.16, abs=0.1)
 
 
 def test_comparison_is_paired():

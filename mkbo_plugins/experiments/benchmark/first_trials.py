@@ -1,0 +1,25 @@
+"""Starting points that a method chooses itself, before there is any outcome."""
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from mkbo_plugins.core.gp.design import upper_confidence_design
+from mkbo_plugins.experiments.benchmark.lookup import Lookup
+
+
+def from_table(lookup: Lookup, n: int) -> list[int]:
+    """Return candidates that the table proposes where its quantity is known to rise with the outcome."""
+    chosen = upper_confidence_design(lookup.decision, lookup.cov.fixed.correlation, lookup.parts.pool, n)
+    return [int(i) for i in chosen]
+
+
+def space_filling(lookup: Lookup, n: int, seed: int) -> list[int]:
+    """Return the candidates nearest to scrambled Sobol points, as hosts begin that know no table."""
+    space = lookup.problem.space
+    targets = np.asarray(space.to_coordinates(space.sobol(n, seed), "unit"))
+    distances = cdist(targets, lookup.unit, "sqeuclidean")
+    chosen: list[int] = []
+    for to_target in distances:
+        to_target[chosen] = np.inf
+        chosen.append(int(np.argmin(to_target)))
+    return chosen
