@@ -36,6 +36,12 @@ def benchmark(
     repeats: Annotated[
         bool, typer.Option("--repeats", help="A candidate may be tried again, as in a search of a continuous space.")
     ] = False,
+    pairs: Annotated[
+        int | None, typer.Option(min=1, help="Instead of the usual problems, so many pairs of tasks drawn from --data.")
+    ] = None,
+    own_starts: Annotated[
+        bool, typer.Option("--own-starts", help="Methods choose their starting points, which count as trials.")
+    ] = False,
     jobs: Annotated[int, typer.Option(help="Parallel processes; -1 for all cores.")] = -1,
 ) -> None:
     """Compare pre-trained covariances with their peers on synthetic families and pairs of real tables.

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import zip_longest
 from operator import attrgetter
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pandas as pd
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS, STARTS, Record, run_lookup
+from mkbo_plugins.experiments.benchmark.drawn import drawn_pairs, drawn_problem
 from mkbo_plugins.experiments.benchmark.first_trials import from_table, space_filling
 from mkbo_plugins.experiments.benchmark.lookup import Lookup, train
 from mkbo_plugins.experiments.benchmark.metrics import measure
@@ -90,6 +92,25 @@ def training_name(trainer: str, frame: Frame) -> str:
     return trainer if frame == "centred" else f"{trainer}_{frame}"
 
 
+def drawn_names(data: Path, count: int, *, claim: bool) -> tuple[str, ...]:
+    """Return pairs of tasks drawn at random, from the half to choose on or the one to claim on, families in turn.
+
+    Raises
+    ------
+    MkboError
+        If there are fewer.
+    """
+    half = "claim" if claim else "choose"
+    by_family: dict[str, list[str]] = {}
+    for pair in drawn_pairs(data):
+        if pair.half == half:
+            by_family.setdefault(pair.family, []).append(pair.name)
+    names = [name for turn in zip_longest(*by_family.values()) for name in turn if name is not None]
+    if len(names) < count:
+        raise MkboError(f"--pairs asks for {count} pairs, and this half of those drawn has {len(names)}; ask for fewer")
+    return tuple(names[:count])
+
+
 def problem_names(data: Path | None, *, claim: bool) -> tuple[str, ...]:
     """Return the families, and the pairs too where there is a folder of tables."""
     pairs = [] if data is None else [*TUNING, *(FRESH if claim else ())]
@@ -102,7 +123,8 @@ def make_problem(name: str, member: int, data: Path | None) -> Problem:
     if name in FAMILIES:
         return FAMILIES[name](member)
     assert data is not None
-    return real_problem(name, data, member)
+    make = real_problem if name in (*TUNING, *FRESH) else drawn_problem
+    return make(name, data, member)
 
 
 @lru_cache(maxsize=2)

@@ -68,6 +68,10 @@ class TablePair:
         Whether the knowledge says only if its quantity is above the median.
     hit
         Value of the outcome to be hit, with the tolerance; None where the outcome is to be large.
+    levels
+        Parameters whose numbers are names of levels.
+    pool_rows
+        Most candidates.
     """
 
     file: str
@@ -80,6 +84,8 @@ class TablePair:
     pool_file: str | None = None
     labels: bool = False
     hit: Hit = None
+    levels: Sequence[str] = ()
+    pool_rows: int = POOL_ROWS
 
     def problem(self, name: str, folder: Path, member: int) -> Problem:
         """Return the problem; `member` seeds which rows are taken where there are many.
@@ -93,8 +99,8 @@ class TablePair:
         pool = self._rows(folder / (self.pool_file or self.file), self.pool, self.outcome)
         if len(source) > SOURCE_ROWS:
             source = source.sample(SOURCE_ROWS, random_state=member)
-        if len(pool) > POOL_ROWS:
-            pool = pool.sample(POOL_ROWS, random_state=member)
+        if len(pool) > self.pool_rows:
+            pool = pool.sample(self.pool_rows, random_state=member)
         columns = [c for c in self.columns if source[c].nunique() > 1 and pool[c].nunique() > 1]
         space = _space(pd.concat([source, pool])[columns], self.log)
         outcome = self.outcome(pool).to_numpy(float)
@@ -116,6 +122,7 @@ class TablePair:
         try:
             rows = table[chosen(table)]
             rows = rows[values(rows).notna()]
+            rows = rows.astype(dict.fromkeys(self.levels, str))
             _ = rows[[*self.columns]]
         except KeyError as error:
             raise TableError(f"{path} lacks columns of this problem: {error.args[0]}; it has {list(table)}") from error
@@ -129,7 +136,7 @@ def read_columns(path: Path, columns: tuple[str, ...] = ()) -> pd.DataFrame:
     """Return a table of the user's folder, read once, that must have some columns."""
     if not path.exists():
         raise TableError(f"{path} does not exist; --data must name the folder with the benchmark's tables")
-    table = read_with_columns(path, columns)
+    table = pd.read_csv(path) if path.suffix == ".gz" else read_with_columns(path, columns)
     if "ageing_time_h" in table:
         table["log1p_ageing_time"] = np.log1p(table["ageing_time_h"])
     return table
@@ -145,62 +152,73 @@ def _space(values: pd.DataFrame, log: Sequence[str]) -> ParameterSpace:
     return ParameterSpace.from_dict(spec)
 
 
-def _is(column: str, value: object) -> Rows:
+def where(column: str, value: object) -> Rows:
+    """Return a function of rows to those that have a value in a column."""
     return lambda table: table[column] == value
 
 
-def _all(table: pd.DataFrame) -> pd.Series:
+def everywhere(table: pd.DataFrame) -> pd.Series:
+    """Return all rows."""
     return pd.Series(data=True, index=table.index)
 
 
-def _column(name: str, sign: float = 1.0) -> Rows:
+def of_column(name: str, sign: float = 1.0) -> Rows:
+    """Return a function of rows to a column of theirs times a sign."""
     return lambda table: sign * table[name]
 
 
-G_D_RATIO = _column("G_D_ratio")
+G_D_RATIO = of_column("G_D_ratio")
 
 
-def _graphene(source: str, pool: str, *, labels: bool = False, hit: Hit = None) -> TablePair:
-    rows = _is("precursor", source), _is("precursor", pool)
+def graphene(source: str, pool: str, *, labels: bool = False, hit: Hit = None) -> TablePair:
+    """Return one precursor of graphene as knowledge for another."""
+    rows = where("precursor", source), where("precursor", pool)
     return TablePair("lig_graphene.csv", GRAPHENE, *rows, G_D_RATIO, G_D_RATIO, labels=labels, hit=hit)
 
 
-def _droplets(source: int, pool: int, hit: Hit) -> TablePair:
-    rows, size = (_is("orifice_um", source), _is("orifice_um", pool)), _column("droplet_um")
+def droplets(source: int, pool: int, hit: Hit) -> TablePair:
+    """Return one orifice of a droplet generator, in um, as knowledge for another."""
+    rows, size = (where("orifice_um", source), where("orifice_um", pool)), of_column("droplet_um")
     return TablePair("dafd_droplets.csv", DAFD, *rows, size, size, log=("capillary_number",), hit=hit)
 
 
-def _wrought(source: str, pool: str, hit: Hit = None) -> TablePair:
-    rows = _is("source_kind", source), _is("source_kind", pool)
-    return TablePair("alloy_uq_wrought.csv", WROUGHT, *rows, _column("YS_MPa"), _column("YS_MPa"), hit=hit)
+def wrought(source: str, pool: str, hit: Hit = None) -> TablePair:
+    """Return one kind of publication on wrought alloys as knowledge for another."""
+    rows = where("source_kind", source), where("source_kind", pool)
+    return TablePair("alloy_uq_wrought.csv", WROUGHT, *rows, of_column("YS_MPa"), of_column("YS_MPa"), hit=hit)
 
 
 def _accuracy(name: str) -> Rows:
-    return _column(f"err_{name}", -1.0)
+    return of_column(f"err_{name}", -1.0)
 
 
-def _mlp(source: str, pool: str) -> TablePair:
+def mlp(source: str, pool: str) -> TablePair:
+    """Return one data set on which neural networks were tuned as knowledge for another."""
     log = ("alpha", "learning_rate_init")
-    return TablePair("hpo_mlp.csv", MLP, _all, _all, _accuracy(source), _accuracy(pool), log=log)
+    return TablePair("hpo_mlp.csv", MLP, everywhere, everywhere, _accuracy(source), _accuracy(pool), log=log)
 
 
-def _svm(source: str, pool: str) -> TablePair:
-    return TablePair("hpo_svm_sklearn.csv", SVM, _all, _all, _accuracy(source), _accuracy(pool))
+def svm(source: str, pool: str) -> TablePair:
+    """Return one data set on which support vector machines were tuned as knowledge for another."""
+    return TablePair("hpo_svm_sklearn.csv", SVM, everywhere, everywhere, _accuracy(source), _accuracy(pool))
 
 
-def _suzuki(source: str, pool: str) -> TablePair:
-    rows = _is("case", source), _is("case", pool)
-    return TablePair("suzuki_flow.csv", SUZUKI, *rows, _column("yield_pct"), _column("yield_pct"))
+def suzuki(source: str, pool: str) -> TablePair:
+    """Return one pair of reactants of a Suzuki coupling as knowledge for another."""
+    rows = where("case", source), where("case", pool)
+    return TablePair("suzuki_flow.csv", SUZUKI, *rows, of_column("yield_pct"), of_column("yield_pct"))
 
 
-def _arylation(source: int, pool: int) -> TablePair:
-    rows = _is("Temp_C", source), _is("Temp_C", pool)
-    return TablePair("direct_arylation.csv", ARYLATION, *rows, _column("yield_pct"), _column("yield_pct"))
+def arylation(source: int, pool: int) -> TablePair:
+    """Return one temperature of a direct arylation, in degrees Celsius, as knowledge for another."""
+    rows = where("Temp_C", source), where("Temp_C", pool)
+    return TablePair("direct_arylation.csv", ARYLATION, *rows, of_column("yield_pct"), of_column("yield_pct"))
 
 
-def _concrete(source: Rows, age: int, hit: Hit = None) -> TablePair:
-    strength = _column("strength_MPa")
-    return TablePair("concrete.csv", CONCRETE, source, _is("age_days", age), strength, strength, hit=hit)
+def concrete(source: Rows, age: int, hit: Hit = None) -> TablePair:
+    """Return some rows of concretes as knowledge for those of an age in days."""
+    strength = of_column("strength_MPa")
+    return TablePair("concrete.csv", CONCRETE, source, where("age_days", age), strength, strength, hit=hit)
 
 
 def _early(table: pd.DataFrame) -> pd.Series:
@@ -210,48 +228,48 @@ def _early(table: pd.DataFrame) -> pd.Series:
 ALLOY = TablePair(
     "alloy_calphad_known.csv",
     ALLOYING,
-    _all,
-    _all,
-    _column("YS_MPa"),
-    _column("utility_demo"),
+    everywhere,
+    everywhere,
+    of_column("YS_MPa"),
+    of_column("utility_demo"),
     pool_file="alloy_calphad_candidates.csv",
 )
 
 TUNING: Mapping[str, TablePair] = MappingProxyType(
     {
-        "graphene_pi_gopi": _graphene("PI", "GOPI"),
-        "graphene_pi_goq": _graphene("PI", "GOQ"),
-        "graphene_pi_gopi_labels": _graphene("PI", "GOPI", labels=True),
-        "droplets_100_150": _droplets(100, 150, hit=(150.0, 1.0)),
+        "graphene_pi_gopi": graphene("PI", "GOPI"),
+        "graphene_pi_goq": graphene("PI", "GOQ"),
+        "graphene_pi_gopi_labels": graphene("PI", "GOPI", labels=True),
+        "droplets_100_150": droplets(100, 150, hit=(150.0, 1.0)),
         "alloy_calphad": ALLOY,
-        "alloy_handbook_paper": _wrought("handbook", "paper"),
-        "mlp_car_vehicle": _mlp("car", "vehicle"),
-        "svm_digits250_digits": _svm("digits_250", "digits"),
-        "suzuki_ii_iii": _suzuki("ii", "iii"),
-        "suzuki_iii_i": _suzuki("iii", "i"),
-        "arylation_90_120": _arylation(90, 120),
-        "concrete_7_28": _concrete(_early, 28),
-        "graphene_pi_gopi_hit": _graphene("PI", "GOPI", hit=(0.7, 0.01)),
-        "concrete_7_28_hit": _concrete(_early, 28, hit=(45.0, 0.3)),
+        "alloy_handbook_paper": wrought("handbook", "paper"),
+        "mlp_car_vehicle": mlp("car", "vehicle"),
+        "svm_digits250_digits": svm("digits_250", "digits"),
+        "suzuki_ii_iii": suzuki("ii", "iii"),
+        "suzuki_iii_i": suzuki("iii", "i"),
+        "arylation_90_120": arylation(90, 120),
+        "concrete_7_28": concrete(_early, 28),
+        "graphene_pi_gopi_hit": graphene("PI", "GOPI", hit=(0.7, 0.01)),
+        "concrete_7_28_hit": concrete(_early, 28, hit=(45.0, 0.3)),
     }
 )
 """Pairs on which choices are made."""
 
 FRESH: Mapping[str, TablePair] = MappingProxyType(
     {
-        "graphene_gopi_pi": _graphene("GOPI", "PI"),
-        "graphene_gopi_goq": _graphene("GOPI", "GOQ"),
-        "droplets_75_125": _droplets(75, 125, hit=(120.0, 1.0)),
-        "alloy_patent_paper": _wrought("patent", "paper"),
-        "mlp_kc1_phoneme": _mlp("kc1", "phoneme"),
-        "svm_wine_cancer": _svm("wine", "breast_cancer"),
-        "suzuki_i_iv": _suzuki("i", "iv"),
-        "suzuki_iv_ii": _suzuki("iv", "ii"),
-        "arylation_105_90": _arylation(105, 90),
-        "concrete_3_56": _concrete(_is("age_days", 3), 56),
-        "graphene_gopi_pi_hit": _graphene("GOPI", "PI", hit=(1.0, 0.01)),
-        "concrete_3_56_hit": _concrete(_is("age_days", 3), 56, hit=(45.0, 0.3)),
-        "alloy_patent_paper_hit": _wrought("patent", "paper", hit=(450.0, 3.0)),
+        "graphene_gopi_pi": graphene("GOPI", "PI"),
+        "graphene_gopi_goq": graphene("GOPI", "GOQ"),
+        "droplets_75_125": droplets(75, 125, hit=(120.0, 1.0)),
+        "alloy_patent_paper": wrought("patent", "paper"),
+        "mlp_kc1_phoneme": mlp("kc1", "phoneme"),
+        "svm_wine_cancer": svm("wine", "breast_cancer"),
+        "suzuki_i_iv": suzuki("i", "iv"),
+        "suzuki_iv_ii": suzuki("iv", "ii"),
+        "arylation_105_90": arylation(105, 90),
+        "concrete_3_56": concrete(where("age_days", 3), 56),
+        "graphene_gopi_pi_hit": graphene("GOPI", "PI", hit=(1.0, 0.01)),
+        "concrete_3_56_hit": concrete(where("age_days", 3), 56, hit=(45.0, 0.3)),
+        "alloy_patent_paper_hit": wrought("patent", "paper", hit=(450.0, 3.0)),
     }
 )
 """Pairs kept for the claim."""
