@@ -1,7 +1,7 @@
 """The command ``mkbo benchmark``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -15,6 +15,15 @@ SMOKE_SEEDS, CLAIM_SEEDS, TUNING_SEEDS = 2, 40, 16
 SMOKE_PROBLEMS = ("rotation", "branin", "hartmann3_negated")
 TRIALS, SMOKE_TRIALS = 30, 15
 PAPER_SEEDS = 10
+
+
+class Search(NamedTuple):
+    """How campaigns search; fields as of `Plan`."""
+
+    trainer: str
+    acquisition: str
+    repeats: bool
+    own_starts: bool
 
 
 def benchmark(
@@ -32,7 +41,9 @@ def benchmark(
         str | None,
         typer.Option(help="Trainer of the covariances: gp, svm, or svm_iso (one length scale, as in the paper)."),
     ] = None,
-    acquisition: Annotated[str | None, typer.Option(help="Expected improvement, ei (usual), or GP-UCB, ucb.")] = None,
+    acquisition: Annotated[
+        str | None, typer.Option(help="Expected improvement: ei (usual), noisy nei; or GP-UCB: ucb.")
+    ] = None,
     repeats: Annotated[
         bool, typer.Option("--repeats", help="A candidate may be tried again, as in a search of a continuous space.")
     ] = False,
@@ -55,12 +66,13 @@ def benchmark(
     console = Console()
     with plain_errors(GOES_ON):
         if paper:
-            choices = {"--smoke": smoke, "--claim": claim, "--problem": problem, "--model": model}
+            choices: dict[str, object] = {"--smoke": smoke, "--claim": claim, "--problem": problem, "--model": model}
+            choices |= {"--pairs": pairs, "--own-starts": own_starts}
             _check_alone(choices | {"--acquisition": acquisition, "--repeats": repeats})
             _paper(console, out, data, PAPER_SEEDS if seeds is None else seeds, trainer, jobs)
         else:
-            trainer, acquisition = trainer or "gp", acquisition or "ei"
-            _benchmark(console, out, data, smoke, claim, seeds, problem, model, trainer, acquisition, repeats, jobs)
+            search = Search(trainer or "gp", acquisition or "ei", repeats, own_starts)
+            _benchmark(console, out, data, smoke, claim, seeds, problem, pairs, model, search, jobs)
 
 
 def _benchmark(
@@ -71,32 +83,33 @@ def _benchmark(
     claim: bool,
     seeds: int | None,
     problem: list[str] | None,
+    pairs: int | None,
     model: list[str] | None,
-    trainer: str,
-    acquisition: str,
-    repeats: bool,
+    search: Search,
     jobs: int,
 ) -> None:
     from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS
     from mkbo_plugins.experiments.benchmark.lookup import TRAINERS
-    from mkbo_plugins.experiments.benchmark.metrics import compare
+    from mkbo_plugins.experiments.benchmark.metrics import compare, over_problems
     from mkbo_plugins.experiments.benchmark.models import MODELS
     from mkbo_plugins.experiments.benchmark.report import write_report
-    from mkbo_plugins.experiments.benchmark.runner import Plan, curves, problem_names, run
+    from mkbo_plugins.experiments.benchmark.runner import Plan, curves, drawn_names, problem_names, run
     from mkbo_plugins.experiments.store import make_folder
 
     if smoke and claim:
         raise MkboError("--smoke and --claim exclude each other; choose one")
-    known = problem_names(data, claim=claim)
-    problems = _chosen("--problem", problem, known, SMOKE_PROBLEMS if smoke else known)
+    if pairs is not None and (data is None or problem):
+        raise MkboError("--pairs draws problems from the folder of --data: it needs that and excludes --problem")
+    known = problem_names(data, claim=claim) if data is None or pairs is None else drawn_names(data, pairs, claim=claim)
+    problems = _chosen("--problem", problem, known, SMOKE_PROBLEMS if smoke and pairs is None else known)
     models = _chosen("--model", model, ("random", *MODELS), ("random", *MODELS))
     if "stock" not in models:
         models = ("stock", *models)
     count = seeds or (SMOKE_SEEDS if smoke else CLAIM_SEEDS if claim else TUNING_SEEDS)
-    for option, value, choices in (("--trainer", trainer, TRAINERS), ("--acquisition", acquisition, ACQUISITIONS)):
-        _chosen(option, [value], tuple(choices), ())
+    _chosen("--trainer", [search.trainer], tuple(TRAINERS), ())
+    _chosen("--acquisition", [search.acquisition], tuple(ACQUISITIONS), ())
     trials = SMOKE_TRIALS if smoke else TRIALS
-    plan = Plan(problems, models, count, trials, claim, trainer, acquisition, repeats=repeats)
+    plan = Plan(problems, models, count, trials, claim, **search._asdict())
     make_folder(out)
     console.print(
         f"{len(problems)} problems, {len(models)} models, {count} seeds: {len(problems) * len(models) * count} "
@@ -108,11 +121,14 @@ def _benchmark(
     shown = [name for name in models if name != "random"]
     regret = {name: curves(plan, out, data, name, shown) for name in problems}
     fresh = ", on members, pairs and seeds that no choice was made on" if claim else ""
+    starts = "their own" if search.own_starts else "random"
     heading = (
-        f"{len(problems)} problems, {count} paired seeds, {plan.trials} trials after 3 random starting points{fresh}; "
-        f"table trained by {trainer}, acquisition {acquisition}{', candidates may be tried again' if repeats else ''}."
+        f"{len(problems)} problems, {count} paired seeds, {plan.trials} trials after 3 {starts} starts{fresh}; "
+        f"table trained by {search.trainer}, acquisition {search.acquisition}"
+        f"{', candidates may be tried again' if search.repeats else ''}."
     )
-    console.print(Markdown(write_report(compare(runs), regret, out, heading)))
+    differences = over_problems(runs)
+    console.print(Markdown(write_report(compare(runs), differences, regret, out, heading)))
     console.print(
         f"Every problem is in {out.resolve() / 'report.md'}, plots and tables beside it",
         highlight=False,

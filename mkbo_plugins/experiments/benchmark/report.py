@@ -17,9 +17,13 @@ LINES = ("--", "-", "-.", ":")
 DPI = 130
 COLUMNS = 4
 
+REFERENCES = ("stock", "random")
+"""Models that others are compared with."""
+
 
 def write_report(
     comparison: pd.DataFrame,
+    differences: pd.DataFrame,
     curves: Mapping[str, Mapping[str, np.ndarray]],
     out: Path,
     heading: str,
@@ -30,6 +34,8 @@ def write_report(
     ----------
     comparison
         What `metrics.compare` returns.
+    differences
+        What `metrics.over_problems` returns.
     curves
         Regret (seeds, trials) by problem and model.
     out
@@ -38,24 +44,50 @@ def write_report(
         What was run, in one sentence.
     """
     write_atomically(out / "comparison.csv", comparison.to_csv(index=False).encode())
-    write_atomically(out / "report.md", markdown(comparison, heading).encode())
+    write_atomically(out / "differences.csv", differences.to_csv().encode())
+    write_atomically(out / "report.md", markdown(comparison, differences, heading).encode())
     save_figure(regret_figure(curves), out / "regret.png", DPI)
     save_figure(rank_figure(comparison), out / "rank.png", DPI)
-    save_figure(forest_figure(comparison), out / "ratio.png", DPI)
-    return summary(comparison, heading)
+    if set(comparison["model"]) - {*REFERENCES}:
+        save_figure(forest_figure(comparison), out / "ratio.png", DPI)
+    return summary(comparison, differences, heading)
 
 
-def summary(comparison: pd.DataFrame, heading: str) -> str:
+def summary(comparison: pd.DataFrame, differences: pd.DataFrame, heading: str) -> str:
     """Return the means over problems as text."""
     table = overall(comparison)
     rows = [
         [str(model), *(f"{v:.3f}" for v in values)] for model, values in zip(table.index, table.values, strict=True)
     ]
     means = markdown_table(["model", *table.columns], rows)
-    return f"# Benchmark\n\n{heading}\n\n## Mean over problems\n\n{means}\n"
+    return (
+        f"# Benchmark\n\n{heading}\n\n## Mean over problems\n\n{means}\n\n"
+        "## Area under normalised regret minus that of the stock model, over all problems\n\n"
+        "With 95 % intervals by resampling paired seeds, and problems too; the share of seeds worse by more than 0.01; "
+        "and the problems whose own interval lies below or above 0.\n\n"
+        f"{_over_problems(differences)}\n"
+    )
 
 
-def markdown(comparison: pd.DataFrame, heading: str) -> str:
+def _over_problems(differences: pd.DataFrame) -> str:
+    header = ["model", "difference", "seeds", "problems too", "seeds harmed", "problems helped", "problems harmed"]
+    rows = [
+        [
+            str(row.Index),
+            f"{row.difference:+.3f}",
+            f"{row.seeds_low:+.3f}, {row.seeds_high:+.3f}",
+            f"{row.problems_low:+.3f}, {row.problems_high:+.3f}",
+            f"{row.seeds_harmed:.2f}",
+            str(row.problems_helped),
+            str(row.problems_harmed),
+        ]
+        for row in differences.itertuples()
+        if row.Index != "stock"
+    ]
+    return markdown_table(header, rows)
+
+
+def markdown(comparison: pd.DataFrame, differences: pd.DataFrame, heading: str) -> str:
     """Return the report as text: a table of means, one of area differences to the stock model, one of ratios."""
     difference = _table(
         comparison,
@@ -63,7 +95,7 @@ def markdown(comparison: pd.DataFrame, heading: str) -> str:
     )
     ratio = _table(comparison, lambda row: f"{row.ratio:.2f} ({row.ratio_low:.2f}, {row.ratio_high:.2f})")
     return (
-        f"{summary(comparison, heading)}\n"
+        f"{summary(comparison, differences, heading)}\n"
         "## Area under normalised regret minus that of the stock model\n\n"
         "With a 95 % interval by resampling paired seeds, and the share of seeds worse by more than 0.01.\n\n"
         f"{difference}\n\n## Trials to target over those of the stock model\n\n{ratio}\n"
@@ -124,7 +156,7 @@ def rank_figure(comparison: pd.DataFrame) -> Figure:
 
 def forest_figure(comparison: pd.DataFrame) -> Figure:
     """Return trials to target over those of the stock model with intervals, a panel for each model."""
-    models = [name for name in overall(comparison).index if name not in ("stock", "random")]
+    models = [name for name in overall(comparison).index if name not in REFERENCES]
     problems = list(dict.fromkeys(comparison["problem"]))[::-1]
     figure = Figure(figsize=(2 + 1.7 * len(models), 0.28 * len(problems) + 1.2), layout="constrained")
     panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]

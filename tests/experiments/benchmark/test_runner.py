@@ -48,9 +48,19 @@ def test_claims_share_neither_members_nor_seeds_with_tuning():
 
 def test_campaigns_that_may_repeat_are_stored_as_others(tmp_path: Path):
     plan = Plan(("forrester",), ("random",), seeds=1, trials=4)
-    for count, each in enumerate((plan, replace(plan, repeats=True)), 1):
+    for count, each in enumerate((plan, replace(plan, repeats=True), replace(plan, own_starts=True)), 1):
         run(each, tmp_path, None, n_jobs=1)
         assert len(list((tmp_path / "campaigns").glob("*.json"))) == count
+
+
+def test_own_starts_are_those_of_the_table_except_without_one(tmp_path: Path):
+    models = ("random", "stock", "stacked", "moment")
+    plan = Plan(("hartmann3",), models, seeds=2, trials=1, own_starts=True)
+    runs = run(plan, tmp_path, None, n_jobs=1).set_index(["model", "seed"])
+    first = runs["regret_1"].unstack("seed")
+    assert (first.loc["stacked"] == first.loc["moment"]).all()
+    assert (first.loc["random"] == first.loc["stock"]).all()
+    assert (first.loc["moment"] < first.loc["stock"]).all()
 
 
 def test_members_of_a_family_differ():
@@ -66,6 +76,18 @@ def test_command_writes_tables_and_plots(tmp_path: Path):
         path.name for path in tmp_path.iterdir()
     }
     assert set(pd.read_csv(tmp_path / "comparison.csv")["model"]) == {"stock", "moment"}
+
+
+def test_command_draws_pairs_from_the_tables(tmp_path: Path):
+    data = shared_file("data/lcbench.csv.gz").parent
+    arguments = ["benchmark", "--smoke", "--out", str(tmp_path), "--jobs", "1", "--seeds", "1", "--model", "random"]
+    result = CliRunner().invoke(app, [*arguments, "--pairs", "1", "--data", str(data), "--acquisition", "nei"])
+    assert result.exit_code == 0, result.output
+    assert set(pd.read_csv(tmp_path / "runs.csv")["problem"].str.partition(".")[0]) == {"lcbench"}
+    assert "problems too" in (tmp_path / "report.md").read_text()
+    refused = CliRunner().invoke(app, [*arguments, "--pairs", "1"])
+    assert refused.exit_code == 2
+    assert "needs that" in refused.output
 
 
 def test_command_names_unknown_problems(tmp_path: Path):
