@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
-from botorch.acquisition import LogExpectedImprovement
+from botorch.acquisition import qLogNoisyExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
 from botorch.optim import optimize_acqf
 from gpytorch.mlls import ExactMarginalLogLikelihood
@@ -78,7 +78,7 @@ def campaign(form: str, seed: int, trials: int = 6) -> list[float]:
         model = pretrained_gp(cov, X, Y, form=form)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         suggestion, _ = optimize_acqf(
-            LogExpectedImprovement(model, best_f=Y.max()), bounds=bounds, q=1, num_restarts=4, raw_samples=64
+            qLogNoisyExpectedImprovement(model, X_baseline=X), bounds=bounds, q=1, num_restarts=4, raw_samples=64
         )
         X, Y = torch.cat([X, suggestion]), torch.cat([Y, new_device(suggestion)])
     return torch.cummax(Y[:, 0], 0).values.tolist()

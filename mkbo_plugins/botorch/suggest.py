@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement, qLogExpectedImprovement
+from botorch.acquisition import AcquisitionFunction, qLogNoisyExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.sampling import SobolQMCNormalSampler
@@ -32,7 +32,7 @@ from mkbo_plugins.tables.ranges import warn_of_units
 from mkbo_plugins.tables.trials import Trials
 
 SAMPLES = 256
-"""Draws of the outcomes of pending experiments, over which improvement is averaged."""
+"""Draws of the function at experiments done and pending, over which improvement is averaged."""
 
 SMOOTHING = 1e-6
 """Temperatures at which improvements over pending outcomes are smoothed: the host's, which are larger, reward twins of
@@ -52,7 +52,10 @@ def suggest(
     direction: Directions = "unknown",
     seed: int = 0,
 ) -> Advice:
-    """Return the next experiments by expected improvement; the same input gives the same ones.
+    """Return the next experiments by noisy expected improvement; the same input gives the same ones.
+
+    Improvement is on what the model says of the experiments done, not on the largest value seen, which noise may have
+    made (Letham et al., Bayesian Analysis 14, 495, 2019).
 
     Parameters
     ----------
@@ -140,7 +143,7 @@ def _next(
     so_far = outcomes.in_units(best)
     tried, pending = trials.tried, trials.pending
     for left in range(n, 0, -1):
-        acquisition = _improvement(model, best, pending, seed)
+        acquisition = _improvement(model, trials.X, pending, seed)
         index, point = pool.best(lambda raw: _merit(acquisition, raw), tried, left)  # noqa: B023 - called at once
         tried, pending = np.concatenate([tried, point]), np.concatenate([pending, point])
         with torch.no_grad():
@@ -157,15 +160,14 @@ def _next(
         )
 
 
-def _improvement(model: SingleTaskGP, best: float, pending: Float[np.ndarray, "q d"], seed: int) -> AcquisitionFunction:
-    if not len(pending):
-        return LogExpectedImprovement(model, best_f=best)
-    sampler = SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=seed)
-    return qLogExpectedImprovement(
+def _improvement(
+    model: SingleTaskGP, done: Float[np.ndarray, "n d"], pending: Float[np.ndarray, "q d"], seed: int
+) -> AcquisitionFunction:
+    return qLogNoisyExpectedImprovement(
         model,
-        best_f=best,
-        sampler=sampler,
-        X_pending=torch.tensor(pending),
+        X_baseline=torch.tensor(done),
+        sampler=SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=seed),
+        X_pending=torch.tensor(pending) if len(pending) else None,
         tau_relu=SMOOTHING,
         tau_max=SMOOTHING,
     )

@@ -9,7 +9,16 @@ import torch
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 
-PRETRAINED_FORMS = ("transfer", "transfer_link", "moment", "two_layer", "normalised", "reweighted", "base")
+PRETRAINED_FORMS = (
+    "transfer",
+    "transfer_link",
+    "correlated_link",
+    "moment",
+    "two_layer",
+    "normalised",
+    "reweighted",
+    "base",
+)
 
 
 @cache

@@ -314,8 +314,13 @@ def test_a_kill_at_any_moment_loses_nothing(folder):
 
 
 def test_a_script_of_tables_alone_equals_the_botorch_loop(run, tmp_path, monkeypatch):
-    from mkbo_plugins.core.forms import DEFAULT_FORM
-    from mkbo_plugins.experiments.campaign import run_campaign
+    import torch
+    from botorch.acquisition import qLogNoisyExpectedImprovement
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.sampling import SobolQMCNormalSampler
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    from mkbo_plugins.botorch import pretrained_gp
     from mkbo_plugins.experiments.lig_graphene import SPACE, TARGET
 
     data = pd.read_csv(shared_file("data/lig_graphene.csv"))
@@ -334,12 +339,19 @@ def test_a_script_of_tables_alone_equals_the_botorch_loop(run, tmp_path, monkeyp
         measured[TARGET] = pool[TARGET][measured["row"]].to_numpy()
         pd.concat([pd.read_csv("done.csv"), measured]).to_csv("done.csv", index=False)
 
-    values = pool[TARGET].to_numpy()
     cov = PretrainedCovariance.load("pi.mkbo.json")
-    loop = run_campaign(cov, DEFAULT_FORM, SPACE.to_raw(pool), lambda i: float(values[i]), start, rounds, seed=0)
-    done = pd.read_csv("done.csv")
-    assert done["row"].tolist() == list(loop.indices)
-    assert done[TARGET].max() == loop.best_so_far[-1]
+    X, Y = torch.tensor(SPACE.to_raw(pool)), torch.tensor(pool[TARGET].to_numpy())[:, None]
+    indices = list(start)
+    for _ in range(rounds):
+        model = pretrained_gp(cov, X[indices], Y[indices])
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        sampler = SobolQMCNormalSampler(torch.Size([256]), seed=0)
+        improvement = qLogNoisyExpectedImprovement(model, X[indices], sampler, tau_relu=1e-6, tau_max=1e-6)
+        with torch.no_grad():
+            merit = improvement(X[:, None, :])
+        merit[indices] = -torch.inf
+        indices.append(int(merit.argmax()))
+    assert pd.read_csv("done.csv")["row"].tolist() == indices
 
 
 def test_a_constant_that_does_not_hold_is_refused(run, folder, done):

@@ -14,7 +14,15 @@ from tests.core.helpers import component_of, make_table, smallest_eigenvalue
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (12, 2))
 STOCK = SquaredExponential(sigma=0.4).gram(X)
-SCALES = {"output_scale": 1.7, "moment_scale": 0.6, "feature_scale": 0.9, "link_scale": 0.7, "link_width": 0.4}
+SCALES = {
+    "output_scale": 1.7,
+    "moment_scale": 0.6,
+    "feature_scale": 0.9,
+    "link_scale": 0.7,
+    "link_width": 0.4,
+    "correlation_scale": 1.3,
+    "correlation_width": 0.5,
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +43,9 @@ def combined(name, parts, **changed):
 
 
 def test_each_form_is_its_formula(parts):
-    a, b, s, c, t = SCALES.values()
+    a, b, s, c, t, e, u = SCALES.values()
     near = np.exp(-parts["feature_distance"] / (2 * s))
+    alike = np.exp(-(1 - parts["normalised"]) / u)
     link = c * np.exp(-parts["decision_distance"] / (2 * t))
     formulas = {
         "stock": STOCK,
@@ -49,6 +58,7 @@ def test_each_form_is_its_formula(parts):
         "transfer": a * STOCK * near + b * parts["moment"],
         "link": a * STOCK + b * parts["moment"] + link,
         "transfer_link": a * STOCK * near + b * parts["moment"] + link,
+        "correlated_link": a * STOCK + e * STOCK * alike + b * parts["moment"] + link,
     }
     assert set(formulas) == set(FORMS)
     for name, formula in formulas.items():
@@ -60,9 +70,10 @@ def test_each_form_is_positive_semidefinite(name, parts):
     assert smallest_eigenvalue(combined(name, parts)) > -1e-12
 
 
-@pytest.mark.parametrize("name", ["transfer", "moment", "link", "transfer_link"])
+@pytest.mark.parametrize("name", ["transfer", "moment", "link", "transfer_link", "correlated_link"])
 def test_the_data_can_refuse_the_table(name, parts):
-    refused = combined(name, parts, output_scale=1.0, moment_scale=0.0, link_scale=0.0, feature_scale=np.inf)
+    without = dict.fromkeys(("moment_scale", "link_scale", "correlation_scale"), 0.0)
+    refused = combined(name, parts, output_scale=1.0, feature_scale=np.inf, **without)
     np.testing.assert_allclose(refused, STOCK, rtol=1e-14)
 
 
