@@ -70,8 +70,6 @@ class TablePair:
         Value of the outcome to be hit, with the tolerance; None where the outcome is to be large.
     levels
         Parameters whose numbers are names of levels.
-    pool_rows
-        Most candidates.
     """
 
     file: str
@@ -85,7 +83,6 @@ class TablePair:
     labels: bool = False
     hit: Hit = None
     levels: Sequence[str] = ()
-    pool_rows: int = POOL_ROWS
 
     def problem(self, name: str, folder: Path, member: int) -> Problem:
         """Return the problem; `member` seeds which rows are taken where there are many.
@@ -95,17 +92,35 @@ class TablePair:
         TableError
             If a file or a column is missing, or no row of a file belongs to the problem.
         """
-        source = self._rows(folder / self.file, self.source, self.known)
-        pool = self._rows(folder / (self.pool_file or self.file), self.pool, self.outcome)
+        source, pool = self.parts(folder)
         if len(source) > SOURCE_ROWS:
             source = source.sample(SOURCE_ROWS, random_state=member)
-        if len(pool) > self.pool_rows:
-            pool = pool.sample(self.pool_rows, random_state=member)
-        columns = [c for c in self.columns if source[c].nunique() > 1 and pool[c].nunique() > 1]
+        if len(pool) > POOL_ROWS:
+            pool = pool.sample(POOL_ROWS, random_state=member)
+        return self.between(f"{name}.{member}", source, pool, self.outcome(pool))
+
+    def parts(self, folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return all rows of the knowledge and of the pool that have a value.
+
+        Raises
+        ------
+        TableError
+            If a file or a column is missing, or no row of a file belongs to the problem.
+        """
+        source = self._rows(folder / self.file, self.source, self.known)
+        return source, self._rows(folder / (self.pool_file or self.file), self.pool, self.outcome)
+
+    def varying(self, source: pd.DataFrame, pool: pd.DataFrame) -> list[str]:
+        """Return the parameters that vary in both parts."""
+        return [c for c in self.columns if source[c].nunique() > 1 and pool[c].nunique() > 1]
+
+    def between(self, name: str, source: pd.DataFrame, pool: pd.DataFrame, outcomes: pd.Series) -> Problem:
+        """Return the problem of some rows of the knowledge and of the pool, whose outcomes are (M,)."""
+        columns = self.varying(source, pool)
         space = _space(pd.concat([source, pool])[columns], self.log)
-        outcome = self.outcome(pool).to_numpy(float)
+        outcome = outcomes.to_numpy(float)
         problem = Problem(
-            f"{name}.{member}",
+            name,
             space,
             space.to_raw(source[columns]),
             self.known(source).to_numpy(float),

@@ -70,3 +70,80 @@ def test_halves_of_the_names_are_apart_and_families_take_turns(data: Path):
 def test_a_missing_file_is_named(tmp_path: Path):
     with pytest.raises(TableError, match=r"lcbench\.csv\.gz does not exist"):
         drawn_pairs(tmp_path)
+
+
+def small_grid(folder: Path) -> Path:
+    """Write a grid of support vector machines, 400 configurations, of which the first is there twice."""
+    log_c, log_gamma = (axis.ravel() for axis in np.meshgrid(np.linspace(-3, 5, 20), np.linspace(-6, 2, 20)))
+    table = pd.DataFrame({"log10_C": log_c, "log10_gamma": log_gamma})
+    for shift, task in enumerate(("iris", "wine", "breast_cancer", "digits", "digits_250")):
+        table[f"err_{task}"] = 0.01 * (log_c - shift) ** 2 + 0.02 * (log_gamma + shift) ** 2 + shift
+    again = table.iloc[[0]].assign(err_wine=table["err_wine"][0] + 1)
+    pd.concat([table, again]).to_csv(folder / "hpo_svm_sklearn.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(drawn, "FAMILIES", [family for family in FAMILIES if family.name == "hpo_svm"])
+    return small_grid(tmp_path)
+
+
+def rows(points: np.ndarray) -> set[tuple[float, ...]]:
+    return set(map(tuple, points.tolist()))
+
+
+def test_pairs_of_a_small_family_are_stable_and_go_both_ways(grid: Path):
+    pairs = drawn_pairs.__wrapped__(grid)
+    again = drawn_pairs.__wrapped__(grid)
+    assert [(pair.name, pair.half) for pair in pairs] == [(pair.name, pair.half) for pair in again]
+    assert {"hpo_svm.iris-to-wine", "hpo_svm.wine-to-iris"} <= {pair.name for pair in pairs}
+    halves = [{pair.name for pair in pairs if pair.half == half} for half in ("choose", "claim")]
+    assert [len(names) for names in halves] == [10, 10]
+    assert not halves[0] & halves[1]
+
+
+def test_a_table_has_the_outcomes_of_its_own_task(grid: Path):
+    problem = drawn_problem("hpo_svm.iris-to-digits", grid, 0)
+    c, gamma = np.asarray(problem.source_points, float).T
+    assert len(problem.source_y) == SOURCE_ROWS
+    assert problem.source_y == pytest.approx(-(0.01 * c**2 + 0.02 * gamma**2))
+    c, gamma = np.asarray(problem.pool_points, float).T
+    assert problem.outcome == pytest.approx(-(0.01 * (c - 3) ** 2 + 0.02 * (gamma + 3) ** 2 + 3))
+
+
+def test_member_and_name_seed_the_rows(grid: Path):
+    first, again, member, name = (
+        rows(drawn_problem(name, grid, member).source_points)
+        for name, member in (
+            ("hpo_svm.iris-to-wine", 0),
+            ("hpo_svm.iris-to-wine", 0),
+            ("hpo_svm.iris-to-wine", 1),
+            ("hpo_svm.iris-to-digits", 0),
+        )
+    )
+    assert first == again
+    assert first != member
+    assert first != name
+
+
+def test_rows_with_the_same_parameters_are_one_candidate(grid: Path):
+    problem = drawn_problem("hpo_svm.iris-to-wine", grid, 0)
+    assert len(rows(problem.pool_points)) == len(problem.outcome) == 400
+    (twice,) = np.flatnonzero((np.asarray(problem.pool_points, float) == [-3, -6]).all(1))
+    assert problem.outcome[twice] == pytest.approx(-(0.01 * 16 + 0.02 * 25 + 1) - 0.5)
+
+
+def test_a_row_without_an_outcome_is_left_out(grid: Path):
+    path = grid / "hpo_svm_sklearn.csv"
+    table = pd.read_csv(path)
+    table.loc[5:9, "err_wine"] = np.nan
+    table.to_csv(path, index=False)
+    assert len(drawn_problem("hpo_svm.iris-to-wine", grid, 0).outcome) == 395
+
+
+def test_the_rows_of_a_table_are_in_the_pool_as_often_as_by_chance(data: Path):
+    names = [pair.name for pair in drawn_pairs(data) if pair.family == "lcbench"][:5]
+    problems = [drawn_problem(name, data, 0) for name in names]
+    shares = [len(rows(p.source_points) & rows(p.pool_points)) / len(p.source_y) for p in problems]
+    assert np.mean(shares) == pytest.approx(POOL_ROWS / 2000, abs=0.06)
