@@ -185,26 +185,44 @@ class Decided:
 
 
 @dataclass(frozen=True, eq=False)
-class OfDecision:
-    """A symmetric function of a covariance's decision function at both points."""
+class DecidedPair:
+    """A covariance's decision function at both arguments of its components."""
 
-    symmetric: Symmetric
     covariance: "PretrainedComponents"
     X: Float[Array, "... n d"]
     Y: Float[Array, "... m d"] | None
+
+    @cached_property
+    def recent(self) -> tuple[Decided, Decided]:
+        """With values kept of points seen a moment ago."""
+        x = self.covariance.recently_decided(self.X)
+        return x, x if self.Y is None else self.covariance.recently_decided(self.Y)
+
+    def anew(self) -> tuple[Decided, Decided]:
+        """Return it at these very points, for a host to differentiate."""
+        x = self.covariance.decided(self.X)
+        return x, x if self.Y is None else self.covariance.decided(self.Y)
+
+
+@dataclass(frozen=True, eq=False)
+class OfDecision:
+    """A symmetric function of the decision function at both points."""
+
+    symmetric: Symmetric
+    decided: DecidedPair
     elementwise: bool
 
     @cached_property
     def value(self) -> Float[Array, "..."]:
         """Its value."""
-        return self.symmetric.function(*self._pairs(*self._decided))
+        return self.symmetric.function(*self._pairs(*self.decided.recent))
 
     def vjp(
         self, upstream: Float[Array, "..."], *, second: bool = True
     ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
         """Return what `Component.vjp` does."""
         xp = array_namespace(upstream)
-        x, y = self._decided
+        x, y = self.decided.recent
         left, right = self._pairs(x, y)
         to_x = upstream * self.symmetric.derivative(left, right)
         of_x = (to_x if self.elementwise else xp.sum(to_x, axis=-1))[..., None] * x.gradient
@@ -215,13 +233,7 @@ class OfDecision:
 
     def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
         """Return what `Component.composed` does: the value at these very points, without S."""
-        x, y = (self.covariance.decided(Z) for Z in (self.X, self.X if self.Y is None else self.Y))
-        return self.symmetric.function(*self._pairs(x, y))
-
-    @cached_property
-    def _decided(self) -> tuple[Decided, Decided]:
-        x = self.covariance.recently_decided(self.X)
-        return x, x if self.Y is None else self.covariance.recently_decided(self.Y)
+        return self.symmetric.function(*self._pairs(*self.decided.anew()))
 
     def _pairs(self, x: Decided, y: Decided) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         return per_pair(x.values, y.values, elementwise=self.elementwise)
@@ -307,17 +319,18 @@ class PretrainedComponents:
         elementwise
             Pair X with Y row by row, giving (..., n), instead of all with all, giving (..., n, n').
         """
-        return {name: self._component(name, X, Y, elementwise) for name in names}
-
-    def _component(
-        self, name: str, X: Float[Array, "... n d"], Y: Float[Array, "... m d"] | None, elementwise: bool
-    ) -> Component:
-        if name == "base":
-            return KernelGram(self.decision.kernel, X, Y, elementwise)
-        if name in OF_DECISION:
-            return OfDecision(OF_DECISION[name], self, X, Y, elementwise)
-        formula, has_unit = OF_REWEIGHTED[name]
-        return OfReweighted(formula, self.kernel.evaluator, self.mean_diagonal if has_unit else 1.0, X, Y, elementwise)
+        by_name: dict[str, Component] = {}
+        decided = DecidedPair(self, X, Y)
+        for name in names:
+            if name == "base":
+                by_name[name] = KernelGram(self.decision.kernel, X, Y, elementwise)
+            elif name in OF_DECISION:
+                by_name[name] = OfDecision(OF_DECISION[name], decided, elementwise)
+            else:
+                formula, has_unit = OF_REWEIGHTED[name]
+                unit = self.mean_diagonal if has_unit else 1.0
+                by_name[name] = OfReweighted(formula, self.kernel.evaluator, unit, X, Y, elementwise)
+        return by_name
 
     def decided(self, X: Float[Array, "... n d"]) -> Decided:
         """Return the standardised decision function at points (..., n, d)."""
