@@ -31,9 +31,10 @@ LEAST_WT_PCT = 0.001
 """Content that stands for none, since chemical potentials of absent elements are not defined."""
 
 EXCLUDED = ("GAS", "LIQUID")
-SAMPLING = (30, 60, 120)
+SAMPLING = (20, 30, 45, 60, 95, 120)
 """Points per degree of freedom to start from. From one number alone, 60 being pycalphad's own, the solver now and then
-does not converge, or ends in phases that are only metastable; of several solutions the one of least energy is taken."""
+ends in phases that are only metastable, or does not converge, which depends on how the processor rounds; of several
+solutions the one of least energy is taken."""
 
 
 @dataclass(frozen=True)
