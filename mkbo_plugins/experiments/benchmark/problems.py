@@ -1,7 +1,10 @@
 """Benchmark problems: a table of knowledge and a pool of candidates to be looked up."""
 
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -69,6 +72,21 @@ def labelled(problem: Problem) -> Problem:
     """Return a problem whose table says of each point only whether its value is above the median."""
     above = problem.source_y > np.median(problem.source_y)
     return replace(problem, source_y=np.where(above, 1.0, -1.0), task="classification")
+
+
+def negated(problem: Problem) -> Problem:
+    """Return a problem whose table points the other way."""
+    return replace(problem, name=f"{problem.name}_negated", source_y=-problem.source_y)
+
+
+def shuffled(problem: Problem) -> Problem:
+    """Return a problem whose table says nothing: its values are those of other rows, the same ones each time."""
+    order = np.random.default_rng(zlib.crc32(problem.name.encode())).permutation(len(problem.source_y))
+    return replace(problem, name=f"{problem.name}_shuffled", source_y=problem.source_y[order])
+
+
+CONTROLS: Mapping[str, Callable[[Problem], Problem]] = MappingProxyType({"negated": negated, "shuffled": shuffled})
+"""Changes to a table after which a model must gain as much as before, or may gain nothing, by name."""
 
 
 def hitting(problem: Problem, value: float, tolerance: float) -> Problem:

@@ -19,7 +19,7 @@ from mkbo_plugins.experiments.benchmark.first_trials import from_table, space_fi
 from mkbo_plugins.experiments.benchmark.lookup import Lookup, train
 from mkbo_plugins.experiments.benchmark.metrics import measure
 from mkbo_plugins.experiments.benchmark.models import MODELS, WITHOUT_TABLE
-from mkbo_plugins.experiments.benchmark.problems import Problem
+from mkbo_plugins.experiments.benchmark.problems import CONTROLS, Problem
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
 from mkbo_plugins.experiments.benchmark.tables import FRESH, TUNING, real_problem
 from mkbo_plugins.experiments.store import RunStore, make_folder
@@ -59,6 +59,8 @@ class Plan:
         Whether a candidate may be tried again.
     own_starts
         Whether methods choose their starting points, by the table or filling the space, and these count as trials.
+    control
+        What is done to every table, one of `CONTROLS`; None leaves them as they are.
     """
 
     problems: tuple[str, ...]
@@ -71,6 +73,7 @@ class Plan:
     frame: Frame = "centred"
     repeats: bool = False
     own_starts: bool = False
+    control: str | None = None
 
     def member(self, problem: str, seed: int) -> int:
         """Return which member of a family a seed meets."""
@@ -118,8 +121,10 @@ def problem_names(data: Path | None, *, claim: bool) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=8)
-def make_problem(name: str, member: int, data: Path | None) -> Problem:
-    """Return a member of a family or a pair of tables."""
+def make_problem(name: str, member: int, data: Path | None, control: str | None = None) -> Problem:
+    """Return a member of a family or a pair of tables, with the table of a control if one is named."""
+    if control is not None:
+        return CONTROLS[control](make_problem(name, member, data))
     if name in FAMILIES:
         return FAMILIES[name](member)
     assert data is not None
@@ -128,14 +133,14 @@ def make_problem(name: str, member: int, data: Path | None) -> Problem:
 
 
 @lru_cache(maxsize=2)
-def load(name: str, member: int, trainer: str, frame: Frame, data: Path | None, folder: Path) -> Lookup:
+def load(name: str, member: int, plan: Plan, data: Path | None, folder: Path) -> Lookup:
     """Return a problem with the covariance pre-trained on its table, training it the first time."""
-    problem = make_problem(name, member, data)
-    kept = folder / f"{problem.name}_{training_name(trainer, frame)}"
+    problem = make_problem(name, member, data, plan.control)
+    kept = folder / f"{problem.name}_{training_name(plan.trainer, plan.frame)}"
     make_folder(kept)
     path = kept / "covariance.mkbo.json"
     if not path.exists():
-        train(problem, trainer, frame).save(path)
+        train(problem, plan.trainer, plan.frame).save(path)
     cov = PretrainedCovariance.load(path)
     grams = kept / cov.fingerprint[:12]
     make_folder(grams)
@@ -143,7 +148,7 @@ def load(name: str, member: int, trainer: str, frame: Frame, data: Path | None, 
 
 
 def _run(name: str, member: int, model: str, seed: int, plan: Plan, data: Path | None, folder: Path) -> Record:
-    lookup = load(name, member, plan.trainer, plan.frame, data, folder)
+    lookup = load(name, member, plan, data, folder)
     starts = None
     if plan.own_starts:
         starts = space_filling(lookup, STARTS, seed) if model in WITHOUT_TABLE else from_table(lookup, STARTS)
@@ -226,7 +231,8 @@ def _measures(plan: Plan, records: Mapping[tuple[Hashable, ...], Record], data: 
 
 def _key(plan: Plan, problem: str, model: str, seed: int) -> tuple[Hashable, ...]:
     training = training_name(plan.trainer, plan.frame)
-    search = "_".join([plan.acquisition, *["repeats"] * plan.repeats, *["own_starts"] * plan.own_starts])
+    how = {"repeats": plan.repeats, "own_starts": plan.own_starts, plan.control: plan.control is not None}
+    search = "_".join([plan.acquisition, *(str(name) for name, used in how.items() if used)])
     return problem, plan.member(problem, seed), training, search, model, plan.trials, plan.seed(seed)
 
 

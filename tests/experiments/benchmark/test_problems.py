@@ -42,3 +42,14 @@ def test_a_value_to_be_hit_leaves_the_table_as_it_is(name, plain, file, value, t
         np.ptp(np.log10(miss + tolerance)) * (1 - aimed.regret),
         -np.log10(miss + tolerance) + np.log10(miss + tolerance).max(),
     )
+
+
+def test_controls_change_the_table_alone():
+    plain, negated, shuffled = (make_problem("branin", 1, None, control) for control in (None, "negated", "shuffled"))
+    np.testing.assert_array_equal(negated.source_y, -plain.source_y)
+    np.testing.assert_array_equal(np.sort(shuffled.source_y), np.sort(plain.source_y))
+    assert (shuffled.source_y != plain.source_y).mean() > 0.9
+    for control in (negated, shuffled):
+        np.testing.assert_array_equal(control.source_points, plain.source_points)
+        np.testing.assert_array_equal(control.outcome, plain.outcome)
+    assert len({plain.name, negated.name, shuffled.name}) == 3

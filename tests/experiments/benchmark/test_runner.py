@@ -46,10 +46,11 @@ def test_claims_share_neither_members_nor_seeds_with_tuning():
     assert claim.seed(0) == CLAIM_SEEDS
 
 
-def test_campaigns_that_may_repeat_are_stored_as_others(tmp_path: Path):
+def test_campaigns_of_other_plans_are_stored_as_others(tmp_path: Path):
     plan = Plan(("forrester",), ("random",), seeds=1, trials=4)
-    for count, each in enumerate((plan, replace(plan, repeats=True), replace(plan, own_starts=True)), 1):
-        run(each, tmp_path, None, n_jobs=1)
+    changes = ({}, {"repeats": True}, {"own_starts": True}, {"control": "shuffled"}, {"control": "negated"})
+    for count, change in enumerate(changes, 1):
+        run(replace(plan, **change), tmp_path, None, n_jobs=1)
         assert len(list((tmp_path / "campaigns").glob("*.json"))) == count
 
 
@@ -61,6 +62,17 @@ def test_own_starts_are_those_of_the_table_except_without_one(tmp_path: Path):
     assert (first.loc["stacked"] == first.loc["moment"]).all()
     assert (first.loc["random"] == first.loc["stock"]).all()
     assert (first.loc["moment"] < first.loc["stock"]).all()
+
+
+def test_a_model_that_looks_at_the_table_sees_the_control(tmp_path: Path):
+    plan = Plan(("hartmann3",), ("stock", "moment"), seeds=1, trials=6)
+    plain, negated, shuffled = (
+        run(replace(plan, control=control), tmp_path, None, n_jobs=1).set_index("model")["area"]
+        for control in (None, "negated", "shuffled")
+    )
+    assert plain["stock"] == negated["stock"] == shuffled["stock"]
+    assert negated["moment"] == pytest.approx(plain["moment"], abs=1e-3)
+    assert shuffled["moment"] > plain["moment"] + 0.01
 
 
 def test_members_of_a_family_differ():
