@@ -19,7 +19,7 @@ from scipy.stats import norm
 from mkbo_plugins.botorch.models import pretrained_gp
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
-from mkbo_plugins.covariance.base import Covariance, Directions, direction_signs
+from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.pretrained import trained
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.space.named import NamedColumns
@@ -88,7 +88,7 @@ def suggest(
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise MkboError(f"n must be a whole number of at least 1, got {n!r}")
     cov = trained(cov)
-    direction_signs(direction, cov.tables)
+    cov.directed_mean(direction, form)  # raises where it cannot be used
     columns = NamedColumns.of(cov.space, cov.frame, None, space, fixed)
     pool = SpaceCandidates(columns.target, seed) if candidates is None else FiniteCandidates(columns.target, candidates)
     tables = TableForecast(cov, columns, pool.initial, "points of the space" if candidates is None else "candidates")

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.core.components.components import FixedComponents
+from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import Form, get_form
 from mkbo_plugins.core.gp.design import upper_confidence_design
@@ -106,6 +107,56 @@ class Covariance(ABC):
         """Return frame coordinates, (n, d), of points in raw units, as `ParameterSpace.to_raw` accepts them."""
         return np.asarray(self.space.to_coordinates(self.space.to_raw(X), self.frame))
 
+    def signs(self, direction: Directions) -> tuple[float, ...]:
+        """Return for each table 1 where a large target speaks for a good experiment, -1 where a small one, else 0.
+
+        Raises
+        ------
+        KernelError
+            If `direction` is neither one of the three words nor one of them for each table, or known where nothing was
+            trained that predicts.
+        """
+        words: list[Any] = list(direction) if isinstance(direction, (list, tuple)) else [direction] * self.tables
+        for word in words:
+            if not isinstance(word, str) or word not in _SIGNS:
+                raise KernelError(f"direction must be 'same', 'opposite' or 'unknown', got {word!r}")
+        if len(words) != self.tables:
+            raise KernelError(f"direction must be one word, or one for each of {self.tables} tables, got {len(words)}")
+        return tuple(_SIGNS[word] for word in words)
+
+    def directed_mean(self, direction: Directions, form: str, *, minimised: bool = False) -> DirectedMean | None:
+        """Return what the mean of a process has beside its constant, None where no direction is known.
+
+        Parameters
+        ----------
+        direction
+            As for `starting_points`. Of several tables, those whose direction is known share the mean.
+        form
+            Name of the covariance model.
+        minimised
+            Whether good experiments have small outcomes.
+
+        Returns
+        -------
+        DirectedMean or None
+            The mean of the standardised outcome over frame coordinates, up to a constant.
+
+        Raises
+        ------
+        KernelError
+            If `direction` is not as described; or if it is known, and `form` is ``"stock"`` or nothing was trained that
+            predicts.
+        """
+        signs = self.signs(direction)
+        if not any(signs):
+            return None
+        if form == "stock":
+            raise KernelError(
+                "form='stock' does without the table, which then has no direction either; leave direction at 'unknown' "
+                "or choose another form"
+            )
+        return DirectedMean(self.fixed, tuple(-sign for sign in signs) if minimised else signs)
+
     @abstractmethod
     def merit(self, Z: Float[np.ndarray, "n d"], direction: Directions) -> Float[np.ndarray, " n"]:
         """Return how good the tables say that points are, (n,), in standard deviations of their predictions.
@@ -149,7 +200,7 @@ class Covariance(ABC):
         MkboError
             If an argument is not as described, or fewer than `n` different points were found in the space.
         """
-        known = any(direction_signs(direction, self.tables))
+        known = any(self.signs(direction))
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise KernelError(f"n must be a whole number of at least 1, got {n!r}")
         raw = self.space.sobol(max(1024, 8 * n), seed)
@@ -303,20 +354,3 @@ def finite(values: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n ..."]:
             "bounds; check its units"
         )
     return values
-
-
-def direction_signs(direction: Directions, tables: int) -> list[float]:
-    """Return for each table 1 where a large target speaks for a good experiment, -1 where a small one, 0 if unknown.
-
-    Raises
-    ------
-    KernelError
-        If `direction` is neither one of the three words nor one of them for each table.
-    """
-    words: list[Any] = list(direction) if isinstance(direction, (list, tuple)) else [direction] * tables
-    for word in words:
-        if not isinstance(word, str) or word not in _SIGNS:
-            raise KernelError(f"direction must be 'same', 'opposite' or 'unknown', got {word!r}")
-    if len(words) != tables:
-        raise KernelError(f"direction must be one word, or one for each of {tables} tables, got {len(words)}")
-    return [_SIGNS[word] for word in words]

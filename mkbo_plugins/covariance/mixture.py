@@ -11,7 +11,7 @@ from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import Form
 from mkbo_plugins.core.mixture.kernel_mixture import KernelMixture
 from mkbo_plugins.core.mixture.parts import PART, MixtureParts
-from mkbo_plugins.covariance.base import Covariance, Directions, direction_signs
+from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.content import Reader, decode_space, encode_space
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.space.parameters import FRAMES, Frame
@@ -80,10 +80,16 @@ class MixtureCovariance(Covariance, kind="mixture"):
             self.fixed.components((form,), Z, None if X2 is None else self.to_coordinates(X2))[form].value
         )
 
+    def signs(self, direction: Directions) -> tuple[float, ...]:
+        """Return 0, since a mixture predicts nothing; raises a `KernelError` for a direction."""
+        signs = super().signs(direction)
+        if any(signs):
+            raise KernelError("a kernel mixture does not predict what is good; direction must be 'unknown'")
+        return signs
+
     def merit(self, Z: Float[np.ndarray, "n d"], direction: Directions) -> Float[np.ndarray, " n"]:
         """Return 0 for each point, (n,), since a mixture predicts nothing; raises a `KernelError` for a direction."""
-        if any(direction_signs(direction, self.tables)):
-            raise KernelError("a kernel mixture does not predict what is good; direction must be 'unknown'")
+        self.signs(direction)
         return np.zeros(len(Z))
 
     def to_content(self) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from jaxtyping import Float
 
 from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
+from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
-from mkbo_plugins.covariance.base import Covariance, Directions, check_gram, direction_signs, finite
+from mkbo_plugins.covariance.base import Covariance, Directions, check_gram, finite
 from mkbo_plugins.covariance.content import (
     Reader,
     decode_kernel,
@@ -51,12 +52,8 @@ class TrainedCovariance(Covariance):
 
     def merit(self, Z: Float[np.ndarray, "n d"], direction: Directions) -> Float[np.ndarray, " n"]:
         """Return how good the tables say that points are, (n,), as `Covariance.merit` describes it."""
-        signs = direction_signs(direction, self.tables)
-        signed = [
-            sign * np.asarray(member.standardised_decision(view))
-            for sign, (member, view) in zip(signs, self.fixed.views(Z), strict=True)
-        ]
-        return sum(signed, np.zeros(len(Z))) / max(1, sum(map(abs, signs)))
+        signs = self.signs(direction)
+        return DirectedMean(self.fixed, signs, share=1.0)(Z) if any(signs) else np.zeros(len(Z))
 
 
 @dataclass(frozen=True)

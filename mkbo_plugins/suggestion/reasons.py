@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
 from mkbo_plugins.core.gp.design import upper_confidence_design
-from mkbo_plugins.covariance.base import Directions, direction_signs
+from mkbo_plugins.covariance.base import Directions
 from mkbo_plugins.suggestion.advice import Reason, Suggestion
 from mkbo_plugins.suggestion.candidates import FiniteCandidates, SpaceCandidates
 from mkbo_plugins.suggestion.forecast import TableForecast
@@ -21,7 +21,7 @@ def first_points(
     indices, raw = pool.untried(trials.tried, n)
     cov, Z = tables.cov, tables.columns(raw)
     merit, tried = cov.merit(Z, direction), tables.columns(trials.tried)
-    good = " and good by the table" if any(direction_signs(direction, cov.tables)) else ""
+    good = " and good by the table" if any(cov.signs(direction)) else ""
     lacking = (
         f"a model needs {FEWEST} outcomes"
         if len(trials.y) < FEWEST

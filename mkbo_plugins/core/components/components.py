@@ -313,7 +313,8 @@ class PretrainedComponents:
         names
             ``"base"``, K_2; ``"reweighted"``, K^E over its mean diagonal; ``"normalised"``, normalised K^E;
             ``"feature_distance"``, squared feature distance of K^E over its mean diagonal; ``"moment"``, the product
-            of the standardised decision function at both points; ``"decision_distance"``, its squared difference.
+            of the standardised decision function at both points; ``"decision_distance"``, its squared difference;
+            ``"decision"``, its mean, which of points paired with themselves is the function itself.
         X, Y
             Frame coordinates, (..., n, d) and (..., n', d); None means Y is X.
         elementwise
@@ -354,6 +355,7 @@ OF_DECISION: Mapping[str, Symmetric] = MappingProxyType(
     {
         "moment": Symmetric(lambda left, right: left * right, lambda left, right: right),
         "decision_distance": Symmetric(lambda left, right: (left - right) ** 2, lambda left, right: 2 * (left - right)),
+        "decision": Symmetric(lambda left, right: (left + right) / 2, lambda left, right: 0.5),
     }
 )
 """Components that are functions of the standardised decision function at both points."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mkbo_plugins.core.components.directed_mean import HALF
 from mkbo_plugins.core.gp.exact_gp import held_out_log_density
 from mkbo_plugins.core.gp.laplace import laplace_log_evidence
 from mkbo_plugins.experiments.benchmark import baselines
@@ -87,10 +88,6 @@ def _baseline(function: Callable[[Lookup, np.ndarray, np.ndarray], Moments]) -> 
 
 STOCK, MOMENT, PRODUCT, TRANSFER = Member("stock"), Member("moment"), Member("product"), Member("transfer")
 DIRECTED = Member("moment", slope=1.0)
-
-HALF = 0.5
-"""Share of the standardised decision function in the mean where the table's quantity is known to rise with the outcome.
-"""
 
 MODELS: Mapping[str, Model] = MappingProxyType(
     {
