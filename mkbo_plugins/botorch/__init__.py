@@ -12,12 +12,14 @@ from mkbo_plugins.botorch.average import AverageGP, pretrained_average
 from mkbo_plugins.botorch.evidence import table_verdict
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
+from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.botorch.models import pretrained_gp
 
 __all__ = [
     "AverageGP",
     "NamedFrame",
     "PretrainedKernel",
+    "PretrainedMean",
     "pretrained_average",
     "pretrained_gp",
     "table_verdict",

@@ -18,8 +18,9 @@ from torch import Tensor
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.logarithms import fit_logarithm
+from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.core.forms import DEFAULT_FORM
-from mkbo_plugins.covariance.base import Covariance, check_covariance
+from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
 from mkbo_plugins.errors import MkboError, TableError, TableWarning
 from mkbo_plugins.space.parameters import Numeric
 from mkbo_plugins.space.space import ParameterSpace
@@ -61,6 +62,7 @@ def pretrained_gp(
     train_Yvar: Float[Tensor, "... n outcomes"] | None = None,
     space: ParameterSpace | None = None,
     fixed: Mapping[str, Any] | None = None,
+    direction: Directions = "unknown",
     **kwargs: Any,
 ) -> SingleTaskGP:
     """Return a `SingleTaskGP` with a pre-trained covariance, ready to be fitted.
@@ -86,6 +88,13 @@ def pretrained_gp(
         levels, parameters that the table lacks.
     fixed
         Values of pre-trained parameters that the target keeps constant, by name.
+    direction
+        Whether the table's target is known to speak for good experiments, which in BoTorch are those with large
+        outcomes, as it maximises: ``"same"`` if a large table target goes with a large `train_Y`, ``"opposite"`` if it
+        goes with a small one, ``"unknown"`` to leave the sign to the data. Negate outcomes that are to be small before,
+        as BoTorch asks for anyway. Where it is known, the mean of the standardised outcome is a learned constant plus,
+        or minus, half the table's standardised prediction; several tables share the half, and several outcomes have it
+        each. Of several tables, one word for all or one for each.
     **kwargs
         Further arguments of `SingleTaskGP`, such as ``likelihood``, ``mean_module`` or ``outcome_transform``.
 
@@ -97,7 +106,8 @@ def pretrained_gp(
     Raises
     ------
     MkboError
-        If columns, spaces or `form` do not fit together, or there is no data.
+        If columns, spaces or `form` do not fit together, there is no data, or `direction` is known for ``"stock"`` or
+        a kernel mixture, which know of none, or beside a ``mean_module``.
 
     Warns
     -----
@@ -111,6 +121,9 @@ def pretrained_gp(
     for forbidden in ("covar_module", "input_transform"):
         if forbidden in kwargs:
             raise MkboError(f"pretrained_gp sets {forbidden} itself; build a SingleTaskGP to choose your own")
+    directed = cov.is_directed(direction, form)
+    if directed and kwargs.get("mean_module") is not None:
+        raise MkboError("pretrained_gp sets mean_module itself where a direction is known; leave one of them out")
     _check_data(train_X, train_Y, train_Yvar)
     stock_only = form == "stock"
     frame = NamedFrame(
@@ -129,13 +142,10 @@ def pretrained_gp(
     if stock_only:
         return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, input_transform=frame, **kwargs)
     outputs = train_Y.shape[-1]
-    kernel = PretrainedKernel(
-        cov,
-        form,
-        stock_dims=frame.num_stock_columns,
-        frame=frame,
-        batch_shape=torch.Size([*train_X.shape[:-2], *([outputs] if outputs > 1 else [])]),
-    )
+    batch_shape = torch.Size([*train_X.shape[:-2], *([outputs] if outputs > 1 else [])])
+    kernel = PretrainedKernel(cov, form, stock_dims=frame.num_stock_columns, frame=frame, batch_shape=batch_shape)
+    if directed:
+        kwargs["mean_module"] = PretrainedMean(cov, direction, frame, batch_shape)
     return LogNoiseGP(train_X, train_Y, train_Yvar=train_Yvar, covar_module=kernel, **kwargs)
 
 

@@ -74,9 +74,11 @@ def suggest(
     minimise
         Whether small outcomes are good.
     direction
-        Until there are three outcomes, whether the table proposes points: ``"same"`` if a large table target speaks
-        for a good experiment, ``"opposite"`` if a small one does, ``"unknown"`` for points that fill the space;
-        of several tables, one word for all or one for each.
+        ``"same"`` if a large table target speaks for a good experiment, ``"opposite"`` if a small one does,
+        ``"unknown"`` if neither is known; of several tables, one word for all or one for each. Where it is known, the
+        table proposes points until there are three outcomes, and from then on directs the mean of the model, as in
+        `pretrained_gp`. Where it is not, the first points fill the space, and the model leaves the sign to the
+        outcomes. With ``form="stock"``, it must be unknown.
     seed
         Seed of candidates and draws.
 
@@ -88,7 +90,7 @@ def suggest(
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise MkboError(f"n must be a whole number of at least 1, got {n!r}")
     cov = trained(cov)
-    cov.directed_mean(direction, form)  # raises where it cannot be used
+    cov.is_directed(direction, form)  # raises where it cannot be used
     columns = NamedColumns.of(cov.space, cov.frame, None, space, fixed)
     pool = SpaceCandidates(columns.target, seed) if candidates is None else FiniteCandidates(columns.target, candidates)
     tables = TableForecast(cov, columns, pool.initial, "points of the space" if candidates is None else "candidates")
@@ -100,7 +102,7 @@ def suggest(
     with manual_seed(seed):
         outcomes = _Outcomes.of(trials.y, minimise)
         X, Y = torch.tensor(trials.X), torch.tensor(outcomes.standardised)[:, None]
-        model = pretrained_gp(cov, X, Y, form=form, space=space, fixed=fixed)
+        model = pretrained_gp(cov, X, Y, form=form, space=space, fixed=fixed, direction=direction)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         found = tuple(_next(model, tables, pool, trials, n, outcomes, seed))
     return replace(

@@ -65,8 +65,9 @@ def suggest(
     direction: Annotated[
         list[DirectionName] | None,
         typer.Option(
-            help="Before there are three outcomes: does a large table value speak for a good one? Unknown if left out; "
-            "of several tables, once for all or once for each."
+            help="Does a large table value speak for a good outcome (same), or a small one (opposite)? If known, the "
+            "table proposes the first experiments, and from three outcomes on directs the mean of the model. Unknown "
+            "if left out; of several tables, once for all or once for each."
         ),
     ] = None,
     form: Annotated[str, typer.Option(help="How the table is used; stock does without it.")] = DEFAULT_FORM,

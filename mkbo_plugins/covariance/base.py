@@ -124,37 +124,46 @@ class Covariance(ABC):
             raise KernelError(f"direction must be one word, or one for each of {self.tables} tables, got {len(words)}")
         return tuple(_SIGNS[word] for word in words)
 
-    def directed_mean(self, direction: Directions, form: str, *, minimised: bool = False) -> DirectedMean | None:
-        """Return what the mean of a process has beside its constant, None where no direction is known.
+    def is_directed(self, direction: Directions, form: str) -> bool:
+        """Return whether a model of a form has a mean that tables direct: whether the direction of one is known.
+
+        Raises
+        ------
+        KernelError
+            If `direction` is not as described for `starting_points`; or if it is known, and `form` is ``"stock"`` or
+            nothing was trained that predicts.
+        """
+        known = any(self.signs(direction))
+        if known and form == "stock":
+            raise KernelError(
+                "form='stock' does without the table, so that its direction has no meaning; leave direction at "
+                "'unknown', or choose another form"
+            )
+        return known
+
+    def directed_mean(self, direction: Directions, *, minimised: bool = False) -> DirectedMean:
+        """Return what the mean of a process has beside its constant where directions are known.
 
         Parameters
         ----------
         direction
             As for `starting_points`. Of several tables, those whose direction is known share the mean.
-        form
-            Name of the covariance model.
         minimised
             Whether good experiments have small outcomes.
 
         Returns
         -------
-        DirectedMean or None
+        DirectedMean
             The mean of the standardised outcome over frame coordinates, up to a constant.
 
         Raises
         ------
         KernelError
-            If `direction` is not as described; or if it is known, and `form` is ``"stock"`` or nothing was trained that
-            predicts.
+            If `direction` is not as described, known for no table, or known where nothing was trained that predicts.
         """
         signs = self.signs(direction)
         if not any(signs):
-            return None
-        if form == "stock":
-            raise KernelError(
-                "form='stock' does without the table, which then has no direction either; leave direction at 'unknown' "
-                "or choose another form"
-            )
+            raise KernelError("direction is 'unknown' for every table; a directed mean needs 'same' or 'opposite'")
         return DirectedMean(self.fixed, tuple(-sign for sign in signs) if minimised else signs)
 
     @abstractmethod

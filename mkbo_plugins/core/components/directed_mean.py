@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
-from mkbo_plugins.core.components.components import ModelComponents
+from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.forms import of_table
 
 HALF = 0.5
@@ -31,9 +32,13 @@ class DirectedMean:
         What multiplies the mean of the signed decision functions.
     """
 
-    fixed: ModelComponents
+    fixed: FixedComponents
     signs: tuple[float, ...]
     share: float = HALF
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "DirectedMean":
+        """Return itself, since nothing in it can change."""
+        return self
 
     @cached_property
     def weights(self) -> Mapping[str, float]:
