@@ -12,13 +12,14 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from skopt.learning import GaussianProcessRegressor
 
+from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
-from mkbo_plugins.core.gp.posterior import PosteriorDensity
+from mkbo_plugins.core.gp.posterior import PosteriorDensity, prior_mean
 from mkbo_plugins.core.mixture.parts import PART
 from mkbo_plugins.core.priors import log_bounds, prior_mode
-from mkbo_plugins.covariance.base import Covariance, check_covariance
+from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
 from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.errors import FitError, KernelError
 from mkbo_plugins.skopt.columns import column_map
@@ -35,7 +36,7 @@ LEAST_SPREAD = 1e-12
 
 
 class PretrainedRegressor(GaussianProcessRegressor):
-    """Gaussian process with a constant mean and a pre-trained covariance.
+    """Gaussian process with a pre-trained covariance, of constant mean or of one that tables direct.
 
     The target is standardised (ddof=1). Hyperparameters maximise the posterior density, with the priors of the BoTorch
     adapter, so that a form is the same model there. `pretrained_regressor` makes regressors.
@@ -53,6 +54,8 @@ class PretrainedRegressor(GaussianProcessRegressor):
         Number of further starting points of the search for hyperparameters, drawn from their priors.
     random_state
         Seed of these.
+    direction
+        As for `pretrained_regressor`.
 
     Attributes
     ----------
@@ -61,7 +64,7 @@ class PretrainedRegressor(GaussianProcessRegressor):
     noise_
         Variance of the noise, in squared units of the standardised target.
     constant_
-        Mean of the process, in units of the standardised target.
+        Constant in the mean of the process, in units of the standardised target.
     log_marginal_likelihood_value_
         Log marginal likelihood of the standardised target.
     """
@@ -73,11 +76,13 @@ class PretrainedRegressor(GaussianProcessRegressor):
         inputs: Literal["auto", "normalised", "raw"] = "auto",
         n_restarts_optimizer: int = 0,
         random_state: Any = None,
+        direction: Directions = "unknown",
     ) -> None:
         super().__init__(
             kernel=kernel, noise=noise, n_restarts_optimizer=n_restarts_optimizer, random_state=random_state
         )
         self.inputs = inputs
+        self.direction = direction
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -199,7 +204,8 @@ class PretrainedRegressor(GaussianProcessRegressor):
         self._check_settings()
         X = check_array(X, dtype=float)
         inputs = self.kernel.columns.recognise(X) if self.inputs == "auto" else self.inputs
-        kernel, mean = clone(self.kernel).set_params(inputs=inputs), np.zeros(len(X))
+        kernel = clone(self.kernel).set_params(inputs=inputs)
+        mean = prior_mean(self._directed(), kernel.points(X))
         if return_cov:
             return mean, kernel(X)
         return (mean, np.sqrt(kernel.diag(X))) if return_std else mean
@@ -249,8 +255,14 @@ class PretrainedRegressor(GaussianProcessRegressor):
         return judge(self.kernel_.cov.fixed, points, self.y_train_, self._known_noise())
 
     def _density(self) -> PosteriorDensity:
-        model = self.kernel_.model
-        return PosteriorDensity(model, self.kernel_.points(self.X_train_), self.y_train_, self._known_noise())
+        points = self.kernel_.points(self.X_train_)
+        return PosteriorDensity(self.kernel_.model, points, self.y_train_, self._known_noise(), self._directed())
+
+    def _directed(self) -> DirectedMean | None:
+        """Return the mean beside the constant: the host minimises, so that good experiments have small values."""
+        cov = self.kernel.cov
+        known = cov.is_directed(self.direction, self.kernel.form)
+        return cov.directed_mean(self.direction, minimised=True) if known else None
 
     def _known_noise(self) -> float | None:
         """Return the variance of the noise in units of the standardised target's, None if it is learned."""
@@ -272,6 +284,7 @@ class PretrainedRegressor(GaussianProcessRegressor):
             raise KernelError(f"noise must be 'gaussian' or a variance of at least 0, got {self.noise!r}")
         if self.inputs not in ("auto", *INPUTS):
             raise KernelError(f"inputs must be 'auto' or one of {list(INPUTS)}, got {self.inputs!r}")
+        self.kernel.cov.is_directed(self.direction, self.kernel.form)
 
 
 def pretrained_regressor(
@@ -285,6 +298,7 @@ def pretrained_regressor(
     inputs: Literal["auto", "normalised", "raw"] = "auto",
     n_restarts_optimizer: int = 0,
     random_state: Any = None,
+    direction: Directions = "unknown",
 ) -> PretrainedRegressor:
     """Return a regressor with a pre-trained covariance, to be passed as ``base_estimator``.
 
@@ -314,6 +328,12 @@ def pretrained_regressor(
         Number of further starting points of the search for hyperparameters.
     random_state
         Seed of these; that of `gp_minimize` never reaches a regressor passed to it.
+    direction
+        ``"same"`` if a large table target speaks for a good experiment, which here is one with a small value, as
+        scikit-optimize minimises; ``"opposite"`` if a small one does, as where both are losses; ``"unknown"`` to leave
+        the sign to the data. It is the word that `PretrainedCovariance.starting_points` takes. Where it is known, the
+        mean of the standardised value is a learned constant minus, or plus, half the table's standardised prediction,
+        as in `mkbo_plugins.botorch.pretrained_gp`. Of several tables, one word for all or one for each.
 
     Returns
     -------
@@ -323,7 +343,8 @@ def pretrained_regressor(
     Raises
     ------
     MkboError
-        If dimensions, covariance or settings do not fit together.
+        If dimensions, covariance or settings do not fit together; among them a known direction and ``form="stock"`` or
+        a kernel mixture, which know of none.
 
     Warns
     -----
@@ -341,7 +362,7 @@ def pretrained_regressor(
     kernel.theta = np.array(
         [prior.log_mean for prior in priors[:scales]] + [math.log(prior_mode(p)) for p in priors[scales:]]
     )
-    regressor = PretrainedRegressor(kernel, noise, inputs, n_restarts_optimizer, random_state)
+    regressor = PretrainedRegressor(kernel, noise, inputs, n_restarts_optimizer, random_state, direction)
     regressor._check_settings()
     return regressor
 

@@ -5,17 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.core.gp.posterior import BLOCK, MANY, PosteriorDensity
 from mkbo_plugins.core.priors import NOISE, log_bounds, log_prior
 from tests.core.helpers import numeric_gradient
 
 
-@pytest.fixture
-def posterior(cov):
+@pytest.fixture(params=[None, -1.0], ids=["constant", "directed"])
+def posterior(cov, request):
     rng = np.random.default_rng(0)
     data = Points(rng.uniform(-1, 1, (9, cov.support.shape[1])), rng.uniform(0, 1, (9, 2)))
-    density = PosteriorDensity(FormModel(cov.fixed, "transfer", 2), data, rng.normal(size=9), None)
+    directed = None if request.param is None else DirectedMean(cov.fixed, (request.param,))
+    density = PosteriorDensity(FormModel(cov.fixed, "transfer", 2), data, rng.normal(size=9), None, directed)
     return density.posterior(np.append(rng.normal(0, 0.3, 5), -3.0))
 
 
@@ -77,6 +79,18 @@ def test_gradients_at_a_point(posterior):
             lambda z, r=row: float(posterior.moments(Points(z[None, :d], z[None, d:]))[r][0]), flat
         )
         assert np.allclose(moment, numeric, rtol=1e-5, atol=1e-7)
+
+
+def test_a_directed_mean_is_taken_off_the_values_and_added_back(density):
+    directed = DirectedMean(density.model.fixed, (1.0,))
+    with_mean, theta = replace(density, directed=directed), density.usual_start
+    rest = replace(density, y=density.y - directed(density.data.frame))
+    assert with_mean.log_evidence(theta)[0] == rest.log_evidence(theta)[0]
+    posterior, expected = with_mean.posterior(theta), rest.posterior(theta)
+    points = candidates(posterior, 5)
+    mean, variance = posterior.moments(points)
+    assert np.allclose(mean, expected.mean(points) + directed(points.frame), rtol=0, atol=1e-12)
+    assert np.array_equal(variance, expected.moments(points)[1])
 
 
 @pytest.fixture(params=[None, 0.01])

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import chunks
+from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.gp.exact_gp import ExactGP
 from mkbo_plugins.core.gp.form_model import FormModel, Pairs, Points
 from mkbo_plugins.core.gp.map_fit import Differentiable, map_fit
@@ -19,6 +20,11 @@ BLOCK = 200
 
 MANY = 1000
 """Points beyond which they are candidates to be ranked, for which the fixed parts may be coarse."""
+
+
+def prior_mean(directed: DirectedMean | None, points: Points) -> Float[np.ndarray, " m"]:
+    """Return the prior mean at points beside the constant, (m,): 0 where no direction is known."""
+    return np.zeros(len(points.frame)) if directed is None else directed(points.frame)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,17 +38,20 @@ class FormPosterior:
     data
         The points of the data.
     process
-        The process conditioned on them.
+        The process conditioned on what the data are beyond `directed`.
+    directed
+        Prior mean beside the constant; None where there is none.
     """
 
     model: FormModel
     theta: Float[np.ndarray, " p"]
     data: Points
     process: ExactGP
+    directed: DirectedMean | None = None
 
     def mean(self, points: Points) -> Float[np.ndarray, " m"]:
         """Return the mean of the function at points, (m,)."""
-        return np.concatenate([block.process.predict_mean(block._cross(p)) for block, p in self._blocks(points)])
+        return np.concatenate([block._mean(block._cross(p), p) for block, p in self._blocks(points)])
 
     def moments(self, points: Points) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Return mean and variance of the function, each (m,)."""
@@ -54,7 +63,7 @@ class FormPosterior:
         cross = self._cross(points)
         root = self.process.whitened(cross)
         prior = self.model.value(self.model.pairs(points), self.theta)
-        return self.process.predict_mean(cross), prior - root.T @ root
+        return self._mean(cross, points), prior - root.T @ root
 
     def at(self, point: Points) -> tuple[Float[np.ndarray, " 1"], Float[np.ndarray, " 1"], Points]:
         """Return mean (1,) and variance (1,) at one point, and the gradients of both, in this order, as two rows."""
@@ -67,8 +76,11 @@ class FormPosterior:
         of_frame, of_stock = self.model.pull(twice, self.data, pairs, upstream, self.theta)
         of_prior = self.model.pull(point, None, itself, np.ones(1), self.theta)
         both = np.array([[0.0], [1.0]])
-        gradients = Points(of_frame + both * of_prior[0], of_stock + both * of_prior[1])
-        return self.process.predict_mean(cross), self.model.value(itself, self.theta) - cross @ solved, gradients
+        of_frame, of_stock = of_frame + both * of_prior[0], of_stock + both * of_prior[1]
+        if self.directed is not None:
+            of_frame[0] += self.directed.gradient(point.frame)[0]
+        variance = self.model.value(itself, self.theta) - cross @ solved
+        return self._mean(cross, point), variance, Points(of_frame, of_stock)
 
     def _blocks(self, points: Points) -> Iterator[tuple["FormPosterior", Points]]:
         """Yield blocks of points with the posterior to use there."""
@@ -80,7 +92,12 @@ class FormPosterior:
     def _moments(self, points: Points) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         cross = self._cross(points)
         prior = self.model.value(self.model.pairs(points, elementwise=True), self.theta)
-        return self.process.predict(cross, prior)
+        mean, variance = self.process.predict(cross, prior)
+        return mean + prior_mean(self.directed, points), variance
+
+    def _mean(self, cross: Float[np.ndarray, "m n"], points: Points) -> Float[np.ndarray, " m"]:
+        """Return the mean at points, (m,), from their covariances with the data, (m, n)."""
+        return self.process.predict_mean(cross) + prior_mean(self.directed, points)
 
     def _cross(self, points: Points) -> Float[np.ndarray, "m n"]:
         """Return covariances with the data, (m, n)."""
@@ -103,17 +120,25 @@ class PosteriorDensity:
     noise
         Known noise variance in units of the variance of `y`, one for all values or one for each; None if it is
         learned.
+    directed
+        Prior mean beside the constant; None where there is none.
     """
 
     model: FormModel
     data: Points
     y: Float[np.ndarray, " n"]
     noise: float | Float[np.ndarray, " n"] | None
+    directed: DirectedMean | None = None
 
     @cached_property
     def pairs(self) -> Pairs:
         """The training points, paired all with all."""
         return self.model.pairs(self.data)
+
+    @cached_property
+    def residuals(self) -> Float[np.ndarray, " n"]:
+        """The values beyond the prior mean, the constant aside, (n,)."""
+        return self.y - prior_mean(self.directed, self.data)
 
     @property
     def priors(self) -> tuple[Hyperparameter, ...]:
@@ -137,7 +162,7 @@ class PosteriorDensity:
         """Return the process conditioned on the data."""
         of_form, noise = self.split(theta)
         process = self._conditioned(self.model.value(self.pairs, of_form), noise)
-        return FormPosterior(self.model, of_form, self.data, process)
+        return FormPosterior(self.model, of_form, self.data, process, self.directed)
 
     def log_evidence(self, theta: Float[np.ndarray, " p"]) -> tuple[float, Float[np.ndarray, " p"]]:
         """Return the log marginal likelihood and its gradient, (p,)."""
@@ -163,4 +188,4 @@ class PosteriorDensity:
         return map_fit(self.log_evidence, self.priors, starts, prior).x
 
     def _conditioned(self, covariance: Float[np.ndarray, "n n"], noise: float | Float[np.ndarray, " n"]) -> ExactGP:
-        return ExactGP.conditioned(covariance + np.diag(np.full(len(covariance), noise)), self.y)
+        return ExactGP.conditioned(covariance + np.diag(np.full(len(covariance), noise)), self.residuals)
