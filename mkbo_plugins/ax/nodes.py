@@ -22,15 +22,12 @@ from ax.utils.common.random import with_rng_seed
 
 from mkbo_plugins.ax.encoding import concerning, target_names
 from mkbo_plugins.ax.storage import attach, recall
-from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
+from mkbo_plugins.ax.surrogate import OBJECTIVE, pretrained_surrogate_spec
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.gp.design import distance_to_front, upper_confidence_design
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.pretrained import trained
 from mkbo_plugins.errors import MkboError
-
-OBJECTIVE = "*"
-"""Stands for the only objective where a covariance was given without a metric."""
 
 CANDIDATES = 256
 """Points of the search space among which a design chooses."""
@@ -102,6 +99,8 @@ class PretrainedNode(GenerationNode):
         As for `use_pretrained`.
     seed
         Seed of candidate optimisation, together with the number of suggestions made before.
+    directions
+        Directions that are known, by the keys of `covariances`, as for `TableDesignNode`.
     """
 
     covariances: dict[str, str]
@@ -110,6 +109,7 @@ class PretrainedNode(GenerationNode):
     fixed: dict[str, Any]
     select: bool
     seed: int
+    directions: dict[str, Any]
 
     def __init__(
         self,
@@ -119,6 +119,7 @@ class PretrainedNode(GenerationNode):
         fixed: dict[str, Any],
         select: bool,
         seed: int,
+        directions: dict[str, Any] | None = None,  # files of earlier versions have none
     ) -> None:
         super().__init__(
             name="Pretrained",
@@ -140,6 +141,7 @@ class PretrainedNode(GenerationNode):
         self.fixed = fixed
         self.select = select
         self.seed = seed
+        self.directions = directions or {}
         self._fitted_data: Data | None = None
 
     def _fit(self, experiment: Experiment, data: Data | None = None, **kwargs: Any) -> None:
@@ -150,16 +152,20 @@ class PretrainedNode(GenerationNode):
                 "the table, direction='same' or 'opposite'"
             )
         metrics = covered_metrics(experiment, self.covariances)
-        covs = {name: recall(fingerprint, experiment) for name, fingerprint in metrics.items()}
+        signatures = {
+            key: experiment.metrics[name].signature for key, name in zip(self.covariances, metrics, strict=True)
+        }
+        covs = {key: recall(fingerprint, experiment) for key, fingerprint in self.covariances.items()}
         for cov in covs.values():
             attach(experiment, cov)
         spec = pretrained_surrogate_spec(
-            {experiment.metrics[name].signature: cov for name, cov in covs.items()},
+            {signatures[key]: cov for key, cov in covs.items()},
             experiment.search_space,
             self.form,
             rename=self.rename,
             fixed=self.fixed,
             select=self.select,
+            direction={signatures[key]: said for key, said in self.directions.items()},
         )
         arguments = self.generator_spec.generator_kwargs
         # Ax reuses a fitted model only while the specification is the same object.

@@ -17,6 +17,7 @@ from ax.storage.json_store.registry import CORE_DECODER_REGISTRY
 from botorch.models.transforms.input import InputTransform
 from botorch.utils.datasets import SupervisedDataset
 
+from mkbo_plugins.ax.directed import DirectedGP, outputs_shape
 from mkbo_plugins.ax.inputs import PretrainedInputs
 from mkbo_plugins.ax.nodes import PretrainedNode, TableDesignNode
 from mkbo_plugins.ax.storage import recall
@@ -33,10 +34,12 @@ def _kernel_arguments(
     covered: Sequence[str],
     **kwargs: Any,
 ) -> dict[str, Any]:
-    stock = _stock_columns(dataset.feature_names, covered)
-    outputs = dataset.Y.shape[-1]
-    batch_shape = torch.Size([outputs] if outputs > 1 else [])
-    return {"cov": recall(fingerprint), "form": form, "stock_dims": len(stock), "batch_shape": batch_shape}
+    return {
+        "cov": recall(fingerprint),
+        "form": form,
+        "stock_dims": len(_stock_columns(dataset.feature_names, covered)),
+        "batch_shape": outputs_shape(dataset),
+    }
 
 
 @input_transform_argparse.register(PretrainedInputs)
@@ -62,6 +65,7 @@ def _stock_columns(names: Sequence[str], covered: Sequence[str]) -> list[str]:
 
 register_kernel(PretrainedKernel)
 register_model(LogNoiseGP)
+register_model(DirectedGP)
 CLASS_TO_REGISTRY[InputTransform][PretrainedInputs] = PretrainedInputs.__name__
 CLASS_TO_REVERSE_REGISTRY[InputTransform][PretrainedInputs.__name__] = PretrainedInputs
 for _node in (PretrainedNode, TableDesignNode):

@@ -16,7 +16,6 @@ from ax.service.ax_client import AxClient
 
 from mkbo_plugins.ax.encoding import concerning, ranges
 from mkbo_plugins.ax.nodes import (
-    OBJECTIVE,
     PretrainedNode,
     TableDesignNode,
     covered_metrics,
@@ -24,15 +23,13 @@ from mkbo_plugins.ax.nodes import (
     objective_signs,
 )
 from mkbo_plugins.ax.storage import attach, remember
-from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
+from mkbo_plugins.ax.surrogate import OBJECTIVE, Covariances, known_directions, pretrained_surrogate_spec
 from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
 from mkbo_plugins.core.mixture.parts import PART
-from mkbo_plugins.covariance.base import Covariance, Directions, direction_signs
+from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.tables.ranges import warn_of_units
-
-Covariances = Covariance | Mapping[str, Covariance]
 
 
 def pretrained_generation_strategy(
@@ -66,12 +63,12 @@ def pretrained_generation_strategy(
     """
     covs = dict(cov) if isinstance(cov, Mapping) else {OBJECTIVE: cov}
     _check(covs, form, initial_trials)
-    directions = _known_directions(direction, covs)
+    directions = known_directions(direction, covs, form)
     rename, fixed = dict(rename or {}), dict(fixed or {})
     if search_space is not None:
         _check_space(covs, search_space, form, rename, fixed)
     fingerprints = {metric: remember(one) for metric, one in covs.items()}
-    node = PretrainedNode(fingerprints, form, rename, fixed, select, seed)
+    node = PretrainedNode(fingerprints, form, rename, fixed, select, seed, directions)
     nodes: list[GenerationNode] = [node]
     if directions:
         known = {metric: fingerprints[metric] for metric in directions}
@@ -114,6 +111,8 @@ def use_pretrained(
         if neither is known. It is about the metric and not about what makes a good experiment, as it is in
         `PretrainedCovariance.starting_points`: whether large or small is wanted, the experiment knows. The first trials
         are then designed from the table; with several objectives, along the Pareto front that their tables predict.
+        Later on, the mean of the standardised metric is a learned constant plus, or minus, half the table's
+        standardised prediction, as in `mkbo_plugins.botorch.pretrained_gp`. With ``form="stock"``, it must be unknown.
         One word for all covariances, or a mapping of names of objectives to words, in which those left out are unknown;
         of a covariance of several tables, a sequence of words, one for each.
     rename
@@ -160,7 +159,7 @@ def use_pretrained(
     )
     covs = dict(cov) if isinstance(cov, Mapping) else {OBJECTIVE: cov}
     covered_metrics(experiment, dict.fromkeys(covs, ""))
-    objective_signs(experiment, _known_directions(direction, covs))
+    objective_signs(experiment, known_directions(direction, covs, form))
     _check_space(covs, experiment.search_space, form, dict(rename or {}), dict(fixed or {}))
     for one in covs.values():
         attach(experiment, one)
@@ -200,21 +199,6 @@ def _check(covs: Mapping[str, Covariance], form: str, initial_trials: int) -> No
         )
     if isinstance(initial_trials, bool) or not isinstance(initial_trials, int) or initial_trials < 0:
         raise MkboError(f"initial_trials must be a whole number of at least 0, got {initial_trials!r}")
-
-
-def _known_directions(
-    direction: Directions | Mapping[str, Directions], covs: Mapping[str, Covariance]
-) -> dict[str, Directions]:
-    """Return directions by metric, without those that are unknown."""
-    if isinstance(direction, Mapping):
-        strange = [metric for metric in direction if metric not in covs or metric == OBJECTIVE]
-        if strange:
-            given = "one covariance without a name" if OBJECTIVE in covs else f"covariances of {list(covs)}"
-            raise MkboError(f"direction names {strange}, but there are {given}; name the same metrics in cov={{...}}")
-        directions = dict(direction)
-    else:
-        directions = dict.fromkeys(covs, direction)
-    return {metric: said for metric, said in directions.items() if any(direction_signs(said, covs[metric].tables))}
 
 
 def _check_space(

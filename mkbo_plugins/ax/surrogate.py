@@ -7,27 +7,34 @@ from ax.core.search_space import SearchSpace
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 
+from mkbo_plugins.ax.directed import DirectedGP
 from mkbo_plugins.ax.encoding import column_names, concerning, encodings, target_names
 from mkbo_plugins.ax.inputs import PretrainedInputs
 from mkbo_plugins.ax.storage import remember
 from mkbo_plugins.botorch import PretrainedKernel
 from mkbo_plugins.botorch.models import LogNoiseGP
 from mkbo_plugins.core.forms import DEFAULT_FORM
-from mkbo_plugins.covariance.base import Covariance
-from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.covariance.base import Covariance, Directions
+from mkbo_plugins.errors import MkboError, SpaceError
 
 PRETRAINED = "pretrained"
 STOCK = "stock"
 
+OBJECTIVE = "*"
+"""Stands for the only objective where a covariance was given without a metric."""
+
+Covariances = Covariance | Mapping[str, Covariance]
+
 
 def pretrained_surrogate_spec(
-    cov: Covariance | Mapping[str, Covariance],
+    cov: Covariances,
     search_space: SearchSpace,
     form: str = DEFAULT_FORM,
     *,
     rename: Mapping[str, str] | None = None,
     fixed: Mapping[str, Any] | None = None,
     select: bool = False,
+    direction: Directions | Mapping[str, Directions] = "unknown",
 ) -> SurrogateSpec:
     """Return a surrogate specification for ``Generators.BOTORCH_MODULAR`` with Ax's transforms ``MBM_X_trans``.
 
@@ -43,6 +50,8 @@ def pretrained_surrogate_spec(
         As for `use_pretrained`.
     select
         Whether Ax chooses between this model and its own for each metric, by held-out log likelihood.
+    direction
+        As for `use_pretrained`, whether metrics are objectives or not; first trials are no matter of this function.
 
     Returns
     -------
@@ -53,11 +62,12 @@ def pretrained_surrogate_spec(
     Raises
     ------
     MkboError
-        If the search space and a covariance do not fit together, or `form` is unknown.
+        If the search space and a covariance do not fit together, `form` is unknown, or `direction` is not as described.
     """
     rename, fixed = dict(rename or {}), dict(fixed or {})
+    known = known_directions(direction, cov, form)
     if not isinstance(cov, Mapping):
-        configs = _model_configs(cov, search_space, form, rename, fixed, select)
+        configs = _model_configs(cov, search_space, form, rename, fixed, select, known.get(OBJECTIVE))
         return SurrogateSpec(model_configs=configs, eval_criterion="Log likelihood")
     parts = {
         name: concerning(one.space, search_space, rename, fixed) if len(cov) > 1 else (rename, fixed)
@@ -74,10 +84,34 @@ def pretrained_surrogate_spec(
     return SurrogateSpec(
         model_configs=[ModelConfig(name=STOCK)],
         metric_to_model_configs={
-            name: _model_configs(one, search_space, form, *parts[name], select) for name, one in cov.items()
+            name: _model_configs(one, search_space, form, *parts[name], select, known.get(name))
+            for name, one in cov.items()
         },
         eval_criterion="Log likelihood",
     )
+
+
+def known_directions(
+    direction: Directions | Mapping[str, Directions], cov: Covariances, form: str
+) -> dict[str, Directions]:
+    """Return directions by metric, `OBJECTIVE` standing for the one without a name, those that are unknown left out.
+
+    Raises
+    ------
+    MkboError
+        If a mapping names a metric that has no covariance, or a direction is not as described or cannot be used with
+        the form.
+    """
+    covs = cov if isinstance(cov, Mapping) else {OBJECTIVE: cov}
+    if isinstance(direction, Mapping):
+        strange = [metric for metric in direction if metric not in covs or metric == OBJECTIVE]
+        if strange:
+            given = "one covariance without a name" if OBJECTIVE in covs else f"covariances of {list(covs)}"
+            raise MkboError(f"direction names {strange}, but there are {given}; name the same metrics in cov={{...}}")
+        directions = dict(direction)
+    else:
+        directions = dict.fromkeys(covs, direction)
+    return {metric: said for metric, said in directions.items() if covs[metric].is_directed(said, form)}
 
 
 def _model_configs(
@@ -87,6 +121,7 @@ def _model_configs(
     rename: Mapping[str, str],
     fixed: Mapping[str, Any],
     select: bool,
+    direction: Directions | None,
 ) -> list[ModelConfig]:
     stock = ModelConfig(name=STOCK)
     chosen = cov.form(form)
@@ -97,7 +132,8 @@ def _model_configs(
     covered = sorted({column for encoding in found.values() for column in column_names(encoding)})
     shared = {"fingerprint": fingerprint, "covered": [] if chosen.uses_stock else covered}
     pretrained = ModelConfig(
-        botorch_model_class=LogNoiseGP,
+        botorch_model_class=LogNoiseGP if direction is None else DirectedGP,
+        model_options={} if direction is None else {"fingerprint": fingerprint, "direction": direction},
         covar_module_class=PretrainedKernel,
         covar_module_options={**shared, "form": form},
         input_transform_classes=[PretrainedInputs],

@@ -18,18 +18,27 @@ from tests.ax.killed_process import FINISHED_AT
 ROOT = Path(__file__).parents[2]
 
 
-def start(mode, client, store, folder):
-    command = [sys.executable, "-m", "tests.ax.killed_process", mode, client, store, str(folder)]
+def start(mode, client, store, direction, folder):
+    command = [sys.executable, "-m", "tests.ax.killed_process", mode, client, store, direction, str(folder)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("store", ["json", "sqlite"])
-@pytest.mark.parametrize("client", ["Client", "AxClient"])
-def test_killed_process_is_resumed_as_if_it_had_gone_on(client, store, tmp_path):
+@pytest.mark.parametrize(
+    ("client", "store", "direction"),
+    [
+        ("Client", "json", "unknown"),
+        ("Client", "json", "same"),
+        ("Client", "sqlite", "unknown"),
+        ("Client", "sqlite", "same"),
+        ("AxClient", "json", "unknown"),
+        ("AxClient", "sqlite", "unknown"),
+    ],
+)
+def test_killed_process_is_resumed_as_if_it_had_gone_on(client, store, direction, tmp_path):
     if store == "sqlite":
         pytest.importorskip("sqlalchemy")
     hartmann_covariance().save(tmp_path / "table.mkbo.json")
-    running = start("begin", client, store, tmp_path)
+    running = start("begin", client, store, direction, tmp_path)
     line = next((line for line in running.stdout if line == "saved\n"), None)
     if line is None:
         pytest.fail(running.communicate()[1])
@@ -37,7 +46,7 @@ def test_killed_process_is_resumed_as_if_it_had_gone_on(client, store, tmp_path)
     running.communicate()
     assert running.returncode == -signal.SIGKILL
     (tmp_path / "table.mkbo.json").unlink()
-    resumed = start("resume", client, store, tmp_path)
+    resumed = start("resume", client, store, direction, tmp_path)
     out, err = resumed.communicate()
     assert resumed.returncode == 0, err
     result = json.loads(out.splitlines()[-1])
@@ -46,7 +55,9 @@ def test_killed_process_is_resumed_as_if_it_had_gone_on(client, store, tmp_path)
     trials = result["trials"]
     assert sorted(map(int, trials)) == list(range(FINISHED_AT))
     assert {status for status, _, _ in trials.values()} == {"COMPLETED"}
-    assert [node for _, node, _ in trials.values()] == ["Sobol"] * 7 + ["Pretrained"] * (FINISHED_AT - 7)
+    assert result["signs"] == (None if direction == "unknown" else [1.0])
+    first = "Sobol" if direction == "unknown" else "TableDesign"
+    assert [node for _, node, _ in trials.values()] == [first] * 7 + ["Pretrained"] * (FINISHED_AT - 7)
     assert len({json.dumps(point) for _, _, point in trials.values()}) == FINISHED_AT
 
 
