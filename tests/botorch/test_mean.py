@@ -19,9 +19,11 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from mkbo_plugins import pretrain_mixture
 from mkbo_plugins.botorch import PretrainedMean, pretrained_average, pretrained_gp, table_verdict
+from mkbo_plugins.botorch.suggest import suggest
 from mkbo_plugins.core import WeightedPoints
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError
+from mkbo_plugins.tables.trials import Trials
 from tests.botorch.conftest import PRETRAINED_FORMS, four_coordinates
 from tests.several_tables import combined
 
@@ -228,6 +230,19 @@ def test_suggestions_and_sample_paths(small_cov, bounds):
     assert error.max() < 0.15
     listed = ModelListGP(model, pretrained_gp(small_cov, X, Y)).posterior(at).mean
     torch.testing.assert_close(listed[:, :1], posterior.mean)
+
+
+@pytest.mark.parametrize("minimise", [False, True])
+def test_suggest_directs_its_model(cov, target, minimise):
+    X, Y = target
+    y, sign = Y.numpy().ravel(), -1.0 if minimise else 1.0
+    advice = suggest(cov, Trials(X.numpy(), y, X.numpy()[:0]), minimise=minimise, direction="opposite")
+    z = torch.tensor(sign * (y - y.mean()) / y.std(ddof=1))[:, None]
+    model = pretrained_gp(cov, X, z, direction="opposite")
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    (found,) = advice.suggestions
+    mean = model.posterior(torch.tensor(cov.space.to_raw([dict(found.point)]))).mean.item()
+    assert found.predicted == pytest.approx(y.mean() + sign * y.std(ddof=1) * mean, abs=1e-6)
 
 
 @pytest.mark.parametrize(

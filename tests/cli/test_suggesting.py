@@ -122,6 +122,21 @@ def test_first_experiments_come_from_the_table(run, folder, gp_cov, table, direc
     assert [entry["point"] for entry in rest] == [entry["point"] for entry in first[1:]]
 
 
+def test_a_known_direction_is_about_good_experiments_once_there_is_a_model(run, folder, done):
+    done.assign(hardness=-done["hardness"]).to_csv("negated.csv", index=False)
+
+    def first(table, *arguments):
+        return _suggestions(run(*SUGGEST, "--done", table, "--json", *arguments))[0]
+
+    up = first("done.csv", "--direction", "same")
+    down = first("negated.csv", "--direction", "same", "--minimise")
+    assert up["point"] == down["point"]
+    assert down["predicted"] == pytest.approx(-up["predicted"], rel=1e-6)
+    for other in ((), ("--direction", "opposite")):
+        assert first("done.csv", *other)["predicted"] != pytest.approx(up["predicted"], rel=1e-6)
+    assert first("done.csv") == first("done.csv", "--direction", "unknown")
+
+
 def test_candidates_are_rows_of_a_table_each_tried_once(run, folder, table):
     pool = table.drop(columns="strength").iloc[:9].assign(sample=[f"S{i}" for i in range(9)])
     pool.to_excel("pool.xlsx", index=False)
@@ -165,6 +180,7 @@ def test_stock_ignores_the_table(run, folder, done, cov):
         ({"remark": "x"}, [], "--target"),
         ({}, ["--target", "gas"], "'gas'"),
         ({}, ["--form", "magic"], "'magic'"),
+        ({}, ["--form", "stock", "--direction", "same"], "form='stock' does without the table"),
         ({}, ["--fix", "gas=Xenon"], "'Xenon'"),
         ({}, ["--fix", "gas"], "NAME=VALUE"),
         ({}, ["--fix", "colour=1"], "'colour'"),
