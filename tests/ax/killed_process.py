@@ -44,7 +44,7 @@ def resume(campaign, direction: str, folder: Path) -> None:
         index: [trial.status.name, trial.generator_runs[0]._generation_node_name, trial.arm.parameters]
         for index, trial in campaign.experiment.trials.items()
     }
-    (model,) = models_by_metric(fitted_adapter(campaign.experiment, campaign.client.generation_strategy)).values()
+    (model,) = models_by_metric(fitted_adapter(campaign.experiment, campaign.client._generation_strategy)).values()
     signs = getattr(model[1].mean_module, "directed", None)
     print(json.dumps({"first": first, "trials": trials, "signs": None if signs is None else signs.signs}))
 
