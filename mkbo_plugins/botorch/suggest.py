@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from botorch.acquisition import AcquisitionFunction, qLogNoisyExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
-from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.sampling import manual_seed
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from jaxtyping import Float
 from scipy.stats import norm
 
+from mkbo_plugins.botorch.improvement import noisy_improvement
 from mkbo_plugins.botorch.models import pretrained_gp
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
@@ -30,13 +29,6 @@ from mkbo_plugins.suggestion.forecast import TableForecast
 from mkbo_plugins.suggestion.reasons import first_points, promise
 from mkbo_plugins.tables.ranges import warn_of_units
 from mkbo_plugins.tables.trials import Trials
-
-SAMPLES = 256
-"""Draws of the function at experiments done and pending, over which improvement is averaged."""
-
-SMOOTHING = 1e-6
-"""Temperatures at which improvements over pending outcomes are smoothed: the host's, which are larger, reward twins of
-pending points. One is in units of the standardised outcome, one has none."""
 
 
 def suggest(
@@ -145,8 +137,7 @@ def _next(
     so_far = outcomes.in_units(best)
     tried, pending = trials.tried, trials.pending
     for left in range(n, 0, -1):
-        acquisition = _improvement(model, trials.X, pending, seed)
-        index, point = pool.best(lambda raw: _merit(acquisition, raw), tried, left)  # noqa: B023 - called at once
+        index, point = pool.best(noisy_improvement(model, trials.X, pending, seed), tried, left)
         tried, pending = np.concatenate([tried, point]), np.concatenate([pending, point])
         with torch.no_grad():
             posterior = model.posterior(torch.tensor(point))
@@ -160,25 +151,6 @@ def _next(
             uncertainty=outcomes.spread * deviation,
             chance=chance,
         )
-
-
-def _improvement(
-    model: SingleTaskGP, done: Float[np.ndarray, "n d"], pending: Float[np.ndarray, "q d"], seed: int
-) -> AcquisitionFunction:
-    return qLogNoisyExpectedImprovement(
-        model,
-        X_baseline=torch.tensor(done),
-        sampler=SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=seed),
-        X_pending=torch.tensor(pending) if len(pending) else None,
-        tau_relu=SMOOTHING,
-        tau_max=SMOOTHING,
-    )
-
-
-def _merit(acquisition: AcquisitionFunction, raw: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-    with torch.no_grad():
-        blocks = torch.tensor(raw)[:, None, :].split(512)
-        return torch.cat([acquisition(block) for block in blocks]).numpy()
 
 
 def _noise(model: SingleTaskGP, X: Float[torch.Tensor, "n d"]) -> float:

@@ -1,14 +1,14 @@
-"""One optimisation campaign over a list of candidates, with BoTorch's log expected improvement."""
+"""One optimisation campaign over a list of candidates, with BoTorch's noisy expected improvement."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from botorch.acquisition import LogExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from mkbo_plugins.botorch import pretrained_gp
+from mkbo_plugins.botorch.improvement import noisy_improvement
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.experiments.record import Campaign
 
@@ -22,7 +22,7 @@ def run_campaign(
     trials: int,
     seed: int,
 ) -> Campaign:
-    """Maximise an outcome over candidates, none tried twice.
+    """Maximise an outcome over candidates by noisy expected improvement, none tried twice.
 
     Parameters
     ----------
@@ -39,20 +39,18 @@ def run_campaign(
     trials
         Number of trials after the starting points.
     seed
-        Seed of PyTorch's generator, which restarts of a failed fit draw from.
+        Seed of the draws of the acquisition function, and of PyTorch's generator, which restarts of a failed fit use.
     """
     torch.manual_seed(seed)
-    X = torch.as_tensor(candidates, dtype=torch.double)
     indices = list(start)
     values = [evaluate(index) for index in indices]
     for _ in range(trials):
-        Y = torch.tensor(values, dtype=torch.double)[:, None]
-        model = pretrained_gp(cov, X[indices], Y, form=form)
+        done = candidates[indices]
+        standardised = (np.array(values) - np.mean(values)) / (np.std(values) or 1.0)
+        model = pretrained_gp(cov, torch.tensor(done), torch.tensor(standardised)[:, None], form=form)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        acquisition = LogExpectedImprovement(model, best_f=Y.max())
         untried = np.setdiff1d(np.arange(len(candidates)), indices)
-        with torch.no_grad():
-            merit = acquisition(X[untried][:, None, :])
+        merit = noisy_improvement(model, done, candidates[:0], seed)(candidates[untried])
         indices.append(int(untried[int(merit.argmax())]))
         values.append(evaluate(indices[-1]))
     return Campaign(tuple(indices), tuple(values))
