@@ -120,11 +120,12 @@ def test_experiments_give_tables_and_figures(few_rows: Path, phases: PhaseRegres
     assert [bar.get_width() for bar in bars][::-1] == pytest.approx(list(phases.coefficients))
 
 
-def test_command_says_that_tables_are_needed_for_two_experiments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("mkbo_plugins.cli.benchmarking.TRIALS", 2)
-    result = CliRunner().invoke(app, ["benchmark", "--paper", "--out", str(tmp_path), "--seeds", "1", "--jobs", "1"])
+def test_command_says_that_tables_are_needed_for_two_experiments(tmp_path: Path):
+    arguments = ["--paper", "--out", str(tmp_path), "--seeds", "1", "--trials", "2", "--jobs", "1"]
+    result = CliRunner().invoke(app, ["benchmark", *arguments])
     assert result.exit_code == 0, result.output
     report = (tmp_path / "paper.md").read_text()
+    assert "2 trials after 3 random starting points" in report
     assert "Only rotation was run" in report
     assert "--data names their folder" in report
     assert set(pd.read_csv(tmp_path / "paper_runs.csv")["experiment"]) == {"rotation"}

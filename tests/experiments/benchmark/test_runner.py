@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from mkbo_plugins.cli import app
 from mkbo_plugins.errors import MkboError
-from mkbo_plugins.experiments.benchmark.runner import CLAIM_MEMBERS, CLAIM_SEEDS, Plan, run
+from mkbo_plugins.experiments.benchmark.runner import CLAIM_MEMBERS, CLAIM_SEEDS, Plan, curves, run
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
 from tests.conftest import shared_file
 
@@ -100,6 +100,18 @@ def test_command_draws_pairs_from_the_tables(tmp_path: Path):
     refused = CliRunner().invoke(app, [*arguments, "--pairs", "1"])
     assert refused.exit_code == 2
     assert "needs that" in refused.output
+
+
+def test_command_gives_campaigns_as_many_trials_as_asked_for(tmp_path: Path):
+    arguments = ["benchmark", "--out", str(tmp_path), "--jobs", "1", "--seeds", "2", "--model", "random"]
+    result = CliRunner().invoke(app, [*arguments, "--problem", "forrester", "--trials", "4"])
+    assert result.exit_code == 0, result.output
+    assert "2 paired seeds, 4 trials after 3 random starts" in result.output
+    stored = curves(replace(PLAN, models=("random",)), tmp_path, None, "forrester", ["random"])
+    assert stored["random"].shape == (2, 1 + 4)  # the best of the starts comes first
+    refused = CliRunner().invoke(app, [*arguments, "--problem", "forrester", "--trials", "0"])
+    assert refused.exit_code == 2
+    assert "--trials" in refused.output
 
 
 def test_command_names_unknown_problems(tmp_path: Path):
