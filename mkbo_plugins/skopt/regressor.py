@@ -302,6 +302,9 @@ def pretrained_regressor(
 ) -> PretrainedRegressor:
     """Return a regressor with a pre-trained covariance, to be passed as ``base_estimator``.
 
+    If outcomes are noisy, pass ``acq_func="LCB"`` to the optimiser: the host's EI and PI, alone or within
+    ``"gp_hedge"``, improve on the smallest value seen, which noise may have made, and no regressor can change that.
+
     Parameters
     ----------
     cov

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from skopt import BayesSearchCV, Optimizer, gp_minimize
+from skopt.acquisition import _gaussian_acquisition
 from skopt.callbacks import CheckpointSaver
 from skopt.plots import plot_convergence, plot_evaluations, plot_objective
 from skopt.space import Categorical, Integer, Real, Space
@@ -89,6 +90,20 @@ def test_several_points_at_once(small_cov, objective, strategy):
         assert len({tuple(row) for row in rows}) == 4
         optimiser.tell(rows, [objective(row) for row in rows])
     assert len(optimiser.models) == 2
+
+
+@pytest.mark.parametrize(("acquisition", "same"), [("LCB", True), ("EI", False), ("PI", False)])
+def test_lcb_alone_does_not_improve_on_the_luckiest_value(small_cov, objective, acquisition, same):
+    dimensions = mixed_dimensions()
+    optimiser = Optimizer(
+        dimensions, pretrained_regressor(small_cov, dimensions), n_initial_points=3, acq_optimizer_kwargs=QUICK
+    )
+    rows = Space(mixed_dimensions()).rvs(6, random_state=1)
+    optimiser.tell(rows, [objective(row) for row in rows])
+    points, model = optimiser.space.transform(Space(mixed_dimensions()).rvs(50, random_state=2)), optimiser.models[-1]
+    lowest = min(optimiser.yi)
+    one, other = (_gaussian_acquisition(points, model, y, acquisition) for y in (lowest, lowest - np.ptp(optimiser.yi)))
+    assert np.array_equal(one, other) == same
 
 
 def raw_optimiser(cov, dimensions, **settings):
