@@ -51,6 +51,9 @@ def benchmark(
     own_starts: Annotated[
         bool, typer.Option("--own-starts", help="Methods choose their starting points, which count as trials.")
     ] = False,
+    control: Annotated[
+        str | None, typer.Option(help="Tables with their values negated, or shuffled: what must not matter, or help.")
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Parallel processes; -1 for all cores.")] = -1,
 ) -> None:
     """Compare pre-trained covariances with their peers on synthetic families and pairs of real tables.
@@ -65,7 +68,7 @@ def benchmark(
     with plain_errors(GOES_ON):
         if paper:
             choices: dict[str, object] = {"--smoke": smoke, "--claim": claim, "--problem": problem, "--model": model}
-            choices |= {"--pairs": pairs, "--own-starts": own_starts}
+            choices |= {"--pairs": pairs, "--own-starts": own_starts, "--control": control}
             _check_alone(choices | {"--acquisition": acquisition, "--repeats": repeats})
             _paper(console, out, data, seeds or PAPER_SEEDS, trials or TRIALS, trainer, jobs)
         else:
@@ -81,6 +84,7 @@ def benchmark(
                 acquisition or "ei",
                 repeats=repeats,
                 own_starts=own_starts,
+                control=control,
             )
             _benchmark(console, out, data, plan, smoke, pairs, jobs)
 
@@ -92,6 +96,7 @@ def _benchmark(
     from mkbo_plugins.experiments.benchmark.lookup import TRAINERS
     from mkbo_plugins.experiments.benchmark.metrics import compare, over_problems
     from mkbo_plugins.experiments.benchmark.models import MODELS
+    from mkbo_plugins.experiments.benchmark.problems import CONTROLS
     from mkbo_plugins.experiments.benchmark.report import write_report
     from mkbo_plugins.experiments.benchmark.runner import curves, drawn_names, problem_names, run
     from mkbo_plugins.experiments.store import make_folder
@@ -110,6 +115,7 @@ def _benchmark(
         models = ("stock", *models)
     _chosen("--trainer", (plan.trainer,), tuple(TRAINERS), ())
     _chosen("--acquisition", (plan.acquisition,), tuple(ACQUISITIONS), ())
+    _chosen("--control", (plan.control,) if plan.control else (), tuple(CONTROLS), ())
     plan = replace(plan, problems=problems, models=models)
     make_folder(out)
     count = len(problems) * len(models) * plan.seeds
@@ -127,7 +133,8 @@ def _benchmark(
     heading = (
         f"{len(problems)} problems, {plan.seeds} paired seeds, {plan.trials} trials after 3 {starts} starts{fresh}; "
         f"table trained by {plan.trainer}, acquisition {plan.acquisition}"
-        f"{', candidates may be tried again' if plan.repeats else ''}."
+        f"{', candidates may be tried again' if plan.repeats else ''}"
+        f"{f', all tables {plan.control}' if plan.control else ''}."
     )
     differences = over_problems(runs)
     console.print(Markdown(write_report(compare(runs), differences, regret, out, heading)))
