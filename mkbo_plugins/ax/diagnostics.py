@@ -37,10 +37,10 @@ def diagnose(client: Client | AxClient) -> pd.DataFrame:
     and ``link_share``, the shares of the prior variance at the trials that b g g' and the link have;
     ``feature_effect``, by how much the feature distance lowers correlations between trials, 0 for the stock model and
     at most 1; ``noise``, the noise variance; ``loo_correlation`` and ``loo_log_likelihood``, how leave-one-out
-    predictions at the fitted scales agree with the metric; ``table_helps``, ``log_evidence_ratio`` and ``verdict``,
-    whether the table helps this metric, by the evidence of models with it against the stock model, as
-    `PretrainedCovariance.verdict` judges it. Of several tables, each has its own scales, share and
-    effect, as in ``moment_scale_2``.
+    predictions at the fitted scales agree with the metric; ``table_helps``, ``log_evidence_ratio``,
+    ``form_log_evidence_ratio`` and ``verdict``, whether the table helps this metric and the form in use suits it, by
+    the evidence of models with the table and of that form against the stock model, as `PretrainedCovariance.verdict`
+    judges it. Of several tables, each has its own scales, share and effect, as in ``moment_scale_2``.
 
     Raises
     ------
@@ -116,7 +116,12 @@ def _of_verdict(model: Any) -> dict[str, Any]:
         verdict = table_verdict(model)
     except TableError as error:
         return {"table_helps": str(Answer.UNSURE), "verdict": f"{Answer.UNSURE}: {error}"}
-    return {"table_helps": str(verdict.answer), "log_evidence_ratio": verdict.log_ratio, "verdict": str(verdict)}
+    return {
+        "table_helps": str(verdict.answer),
+        "log_evidence_ratio": verdict.log_ratio,
+        "form_log_evidence_ratio": verdict.form_log_ratio,
+        "verdict": str(verdict),
+    }
 
 
 def kernel_in_words(model: Any) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mkbo_plugins.botorch.average import AverageGP
 from mkbo_plugins.botorch.kernel import PretrainedKernel
-from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
+from mkbo_plugins.core.gp.bayes_factor import STOCK, Verdict, judge
 from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.errors import MkboError
 
@@ -19,7 +19,8 @@ def table_verdict(model: SingleTaskGP | AverageGP) -> Verdict:
     """Return whether the table helps, as `PretrainedCovariance.verdict` judges it.
 
     It rests on the data of the model, noise variances included where they are known, and asks for no fit. Whether large
-    or small outcomes are wanted does not matter.
+    or small outcomes are wanted does not matter. The form in use is that of the model; of an average, that of the
+    member with the greatest weight.
 
     Parameters
     ----------
@@ -33,7 +34,9 @@ def table_verdict(model: SingleTaskGP | AverageGP) -> Verdict:
         If the model has no pre-trained covariance, several outcomes or batches, or too few data to judge by.
     """
     members: Sequence[SingleTaskGP] = model.members if isinstance(model, AverageGP) else [model]  # type: ignore[assignment]
-    member = next((m for m in members if isinstance(m.covar_module, PretrainedKernel)), None)
+    weights = model.weights.tolist() if isinstance(model, AverageGP) else [1.0]
+    ranked = [members[i] for i in sorted(range(len(members)), key=weights.__getitem__, reverse=True)]
+    member = next((m for m in ranked if isinstance(m.covar_module, PretrainedKernel)), None)
     if member is None:
         raise MkboError("the model has no pre-trained covariance; build it with pretrained_gp and another form")
     if member.train_targets.ndim != 1:
@@ -44,8 +47,9 @@ def table_verdict(model: SingleTaskGP | AverageGP) -> Verdict:
     kernel = member.covar_module
     known = isinstance(member.likelihood, FixedNoiseGaussianLikelihood)
     noise = member.likelihood.noise.detach().cpu().numpy() if known else None
-    points = _points(kernel, covariance_inputs(member))
-    return judge(kernel.cov.fixed, points, member.train_targets.cpu().numpy(), noise)
+    form = kernel.form_name if member is ranked[0] else STOCK
+    points, as_used = _points(kernel, covariance_inputs(member))
+    return judge(kernel.cov.fixed, points, member.train_targets.cpu().numpy(), noise, form, as_used)
 
 
 @torch.no_grad()
@@ -57,10 +61,13 @@ def covariance_inputs(model: SingleTaskGP) -> Float[Tensor, "n d"]:
 
 
 @torch.no_grad()
-def _points(kernel: PretrainedKernel, X: Float[Tensor, "n d"]) -> Points:
+def _points(kernel: PretrainedKernel, X: Float[Tensor, "n d"]) -> tuple[Points, Points]:
+    """Return a model's inputs (n, d) with stock inputs of all parameters, and with those that its own form has."""
     if kernel.frame is not None:
         X = kernel.frame.transform(X)
-    frame, stock = X[:, : kernel.frame_dims], X[:, kernel.frame_dims :]
+    frame, own, stock = X[:, : kernel.frame_dims], X[:, kernel.frame_dims :], X[:, kernel.frame_dims :]
     if not (kernel.form.uses_stock and kernel.stock_dims):
-        stock = torch.cat([kernel.unit_frame(X), stock], dim=-1)
-    return Points(frame.double().cpu().numpy(), stock.double().cpu().numpy())
+        stock = torch.cat([kernel.unit_frame(X), own], dim=-1)
+        own = stock if kernel.form.uses_stock else own
+    frame, own, stock = (columns.double().cpu().numpy() for columns in (frame, own, stock))
+    return Points(frame, stock), Points(frame, own)

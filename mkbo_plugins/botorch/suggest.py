@@ -101,7 +101,7 @@ def suggest(
         advice,
         suggestions=found,
         noise=outcomes.spread * _noise(model, X[:1]),
-        verdict=tables.verdict(trials),
+        verdict=tables.verdict(trials, form),
         scales={name: model.covar_module.scale(name).item() for name in cov.form(form).hyperparameters},
     )
 

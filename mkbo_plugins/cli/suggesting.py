@@ -237,7 +237,9 @@ def _as_json(advice: "Advice", outcome: str) -> dict[str, Any]:
         "best": advice.best,
         "noise": advice.noise,
         "scales": dict(advice.scales),
-        "table_helps": None if verdict is None else {"answer": verdict.answer, "log_ratio": verdict.log_ratio},
+        "table_helps": None
+        if verdict is None
+        else {name: getattr(verdict, name) for name in ("answer", "log_ratio", "form", "form_log_ratio", "instead")},
         "suggestions": [
             {name: value for name, value in asdict(s).items() if name != "table_says"} | _table_says(s)
             for s in advice.suggestions

@@ -44,6 +44,17 @@ The priors are weak enough for b -> 0, c -> 0, e -> 0 and s -> infinity, where a
 bounds include these limits. Variances end at 1e4, so that an optimiser's first long step cannot reach a covariance that
 is numerically singular beside the least noise."""
 
+NEAR_STOCK: Mapping[str, float] = MappingProxyType(
+    {
+        "moment_scale": math.exp(-2.0),
+        "feature_scale": math.exp(3.0),
+        "correlation_scale": math.exp(-2.0),
+        "link_scale": math.exp(-2.0),
+    }
+)
+"""Scales on the way to the limits at which a form is the stock model, near enough that a search from there finds what
+the stock model has found, and far enough that it still feels the table."""
+
 NOISE = Hyperparameter(-4.0, 1.0, lower=1e-4, upper=1e2)
 """Noise variance in units of the standardised target's variance.
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.evaluation.evaluator import Choice
-from mkbo_plugins.core.forms import Form, get_form
+from mkbo_plugins.core.forms import DEFAULT_FORM, Form, get_form
 from mkbo_plugins.core.gp.design import upper_confidence_design
 from mkbo_plugins.covariance.container import NewerVersionError, digest, pack, read, unpack, write
 from mkbo_plugins.covariance.content import Reader
@@ -221,8 +221,10 @@ class Covariance(ABC):
         Z = np.asarray(self.space.to_coordinates(raw, self.frame))
         return self.space.from_raw(raw[upper_confidence_design(self.merit(Z, direction), self.fixed.correlation, Z, n)])
 
-    def verdict(self, X: Any, y: Any) -> "Verdict":
-        """Return whether what the tables say helps a target, by the evidence of models with and without it.
+    def verdict(self, X: Any, y: Any, form: str = DEFAULT_FORM) -> "Verdict":
+        """Return whether what the tables say helps a target, and whether a form suits it.
+
+        Both are judged by the evidence of models with the tables against the stock model.
 
         Parameters
         ----------
@@ -230,11 +232,13 @@ class Covariance(ABC):
             The target's points in raw units, n of them, as `ParameterSpace.to_raw` accepts them.
         y
             Its values, (n,).
+        form
+            Name of the form in use.
 
         Raises
         ------
         MkboError
-            If points are not of the space, or values are not n finite numbers that differ.
+            If points are not of the space, values are not n finite numbers that differ, or there is no such form.
 
         Notes
         -----
@@ -249,7 +253,9 @@ class Covariance(ABC):
         if values.shape != (len(raw),) or not np.isfinite(values).all():
             raise TableError(f"y must be {len(raw)} finite numbers, one for each point, got shape {values.shape}")
         frame, unit = (np.asarray(self.space.to_coordinates(raw, name)) for name in (self.frame, "unit"))
-        return judge(self.fixed, Points(frame, unit), values)
+        # Every parameter is a table's, so that a form without a stock covariance has no stock inputs.
+        as_used = None if self.form(form).uses_stock else Points(frame, unit[:, :0])
+        return judge(self.fixed, Points(frame, unit), values, form=form, as_used=as_used)
 
     @abstractmethod
     def to_content(self) -> dict[str, Any]:

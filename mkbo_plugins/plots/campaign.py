@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Num
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from mkbo_plugins.core.gp.bayes_factor import AGAINST_TABLE, FEWEST, FOR_TABLE
+from mkbo_plugins.core.forms import DEFAULT_FORM
+from mkbo_plugins.core.gp.bayes_factor import AGAINST_TABLE, FEWEST, FOR_TABLE, STOCK
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import TableError
-from mkbo_plugins.plots.style import PRETRAINED, STYLES, finish, panel
+from mkbo_plugins.plots.style import STYLES, finish, panel
 from mkbo_plugins.report.bootstrap import bootstrap_interval
 
 
@@ -58,8 +59,10 @@ def convergence(
     return finish(ax, "trial", ylabel)
 
 
-def evidence_over_trials(cov: Covariance, X: Any, y: Any, *, ax: Any = None) -> Any:
+def evidence_over_trials(cov: Covariance, X: Any, y: Any, *, form: str = DEFAULT_FORM, ax: Any = None) -> Any:
     """Plot the odds that the outcomes up to each trial give models with the table over the stock model.
+
+    A second line has the odds of the form in use.
 
     Parameters
     ----------
@@ -67,6 +70,8 @@ def evidence_over_trials(cov: Covariance, X: Any, y: Any, *, ax: Any = None) -> 
         The covariance.
     X, y
         Points tried, in order, and their outcomes, as for `Covariance.verdict`.
+    form
+        Name of the form in use; none is drawn for the stock model.
     ax
         Axes to draw on; None makes a figure.
 
@@ -84,12 +89,16 @@ def evidence_over_trials(cov: Covariance, X: Any, y: Any, *, ax: Any = None) -> 
     counts = [n for n in range(FEWEST, len(raw) + 1) if np.ptp(values[:n]) > 0]
     if not counts:
         raise TableError(f"evidence needs at least {FEWEST} outcomes that are not all equal, got {len(raw)}")
-    ratios = [cov.verdict(raw[:n], values[:n]).log_ratio / np.log(10) for n in counts]
+    verdicts = [cov.verdict(raw[:n], values[:n], form) for n in counts]
+    lines = {"with the table": [each.log_ratio for each in verdicts]}
+    if form != STOCK:
+        lines[f"form {form!r}"] = [each.form_log_ratio for each in verdicts]
     ax = panel(ax)
-    colour, line, marker = PRETRAINED
     ax.axhspan(AGAINST_TABLE / np.log(10), FOR_TABLE / np.log(10), color="0.9", linewidth=0, label="undecided")
     ax.axhline(0, color="0.5", linewidth=0.8)
-    ax.plot(counts, ratios, color=colour, linestyle=line, marker=marker, markersize=4)
+    for (label, ratios), (colour, line, marker) in zip(lines.items(), STYLES[1:], strict=False):
+        odds = np.divide(ratios, np.log(10))
+        ax.plot(counts, odds, color=colour, linestyle=line, marker=marker, markersize=4, label=label)
     ax.yaxis.get_major_locator().set_params(integer=True)
     ax.yaxis.set_major_formatter(lambda exponent, _: f"$10^{{{exponent:g}}}$")
     ax.legend(frameon=False)

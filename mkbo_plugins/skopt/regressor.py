@@ -242,7 +242,9 @@ class PretrainedRegressor(GaussianProcessRegressor):
         return density.posterior(np.asarray(theta, dtype=float)).process.log_evidence
 
     def verdict(self) -> Verdict:
-        """Return whether the table helps, as `PretrainedCovariance.verdict` judges it, by the points fitted to.
+        """Return whether the table helps and the form suits, as `PretrainedCovariance.verdict` judges it.
+
+        It rests on the points fitted to.
 
         Raises
         ------
@@ -252,7 +254,8 @@ class PretrainedRegressor(GaussianProcessRegressor):
         check_is_fitted(self, "X_train_")
         columns = self.kernel_.columns
         points = replace(columns, stock=columns.names).points(self.X_train_, self.kernel_.inputs)
-        return judge(self.kernel_.cov.fixed, points, self.y_train_, self._known_noise())
+        noise, as_used = self._known_noise(), self.kernel_.points(self.X_train_)
+        return judge(self.kernel_.cov.fixed, points, self.y_train_, noise, self.kernel_.form, as_used)
 
     def _density(self) -> PosteriorDensity:
         points = self.kernel_.points(self.X_train_)

@@ -66,7 +66,8 @@ class Advice:
     noise
         Standard deviation of measurement noise that the model found; None before there is a model.
     verdict
-        Whether the table helps, by the outcomes so far; None before there are `VERDICT_FROM` of them.
+        Whether the table helps and the form suits, by the outcomes so far; None before there are `VERDICT_FROM` of
+        them.
     scales
         Fitted scales of the form by name, as `mkbo_plugins.core.forms` describes them, of several tables numbered; none
         before there is a model.

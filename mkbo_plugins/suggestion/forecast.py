@@ -79,9 +79,12 @@ class TableForecast:
             predictions,
         )
 
-    def verdict(self, trials: Trials) -> Verdict | None:
-        """Return whether the tables help, by the outcomes of trials; None if there are too few."""
+    def verdict(self, trials: Trials, form: str) -> Verdict | None:
+        """Return whether the tables help and a form suits, by the outcomes of trials; None if there are too few."""
         if len(trials.y) < VERDICT_FROM:
             return None
         unit = np.asarray(self.columns.target.to_coordinates(trials.X, "unit"))
-        return judge(self.cov.fixed, Points(self.columns(trials.X), unit), trials.y)
+        frame, target = np.asarray(self.columns(trials.X)), self.columns.target
+        all_inputs = self.cov.form(form).uses_stock
+        own = [all_inputs or name not in self.cov.space.names for name in target.coordinate_owners]
+        return judge(self.cov.fixed, Points(frame, unit), trials.y, form=form, as_used=Points(frame, unit[:, own]))

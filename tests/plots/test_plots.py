@@ -90,11 +90,15 @@ def test_draws_have_the_spread_of_their_prior_and_can_be_repeated(cov):
 def test_evidence_rises_where_the_target_is_the_table_and_shows_the_verdicts(cov):
     X = cov.space.sobol(10, seed=4)
     y = -cov.predict(X)
-    axes = evidence_over_trials(cov, X, y, ax=_axes()[0])
-    trials, odds = axes.get_lines()[-1].get_data()
+    axes = evidence_over_trials(cov, X, y, form="transfer", ax=_axes()[0])
+    lines = {line.get_label(): line.get_data() for line in axes.get_lines()}
+    trials, odds = lines["with the table"]
     assert list(trials) == list(range(3, 11))
-    assert odds[-1] == pytest.approx(cov.verdict(X, y).log_ratio / np.log(10))
+    verdict = cov.verdict(X, y, "transfer")
+    assert odds[-1] == pytest.approx(verdict.log_ratio / np.log(10))
+    assert lines["form 'transfer'"][1][-1] == pytest.approx(verdict.form_log_ratio / np.log(10))
     assert odds[-1] > 1
+    assert len(evidence_over_trials(cov, X, y, form="stock").get_lines()) == len(lines) - 1
     with pytest.raises(TableError, match="at least 3"):
         evidence_over_trials(cov, X[:2], y[:2])
 

@@ -1,5 +1,8 @@
 """Evidence of a form with its hyperparameters integrated out, by Laplace's approximation."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
@@ -15,24 +18,40 @@ SAME_MAXIMUM = 0.1
 hyperparameter."""
 
 
-def laplace_log_evidence(density: PosteriorDensity) -> float:
+class Evidence(NamedTuple):
+    """An integral over hyperparameters.
+
+    Parameters
+    ----------
+    log
+        Its logarithm, the log evidence.
+    mode
+        Logarithms of the hyperparameters at the maximum that holds most of it, (p,).
+    """
+
+    log: float
+    mode: Float[np.ndarray, " p"]
+
+
+def laplace_evidence(density: PosteriorDensity, starts: Sequence[Float[np.ndarray, " p"]] = ()) -> Evidence:
     """Return the log evidence with the hyperparameters integrated out.
 
     In logarithms divided by their standard deviations under the prior, u, the prior is a unit normal density, so that
     at a maximum of the integrand in u each direction costs half the logarithm of one plus the curvature that the data
-    adds; curvature below 0 counts as 0. The maxima found from the hosts' starting point and from the prior medians are
-    added up. What lies between maxima is left out, which is one or two units for some data, but much the same ones for
-    every form.
+    adds; curvature below 0 counts as 0. The maxima found from the hosts' starting point, from the prior medians and
+    from further starting points (p,) are added up. What lies between maxima is left out or counted twice. Tests compare
+    ratios of forms with importance sampling: on noise, where maxima are many and flat, they are off by up to 1.5 units.
     """
     priors = density.priors
     means = np.array([prior.log_mean for prior in priors])
     stds = np.array([prior.log_spread for prior in priors])
     maxima: list[np.ndarray] = []
-    for start in (density.usual_start, means):
+    for start in (density.usual_start, means, *starts):
         u = (density.maximise([start], log_prior_of_logarithms) - means) / stds
         if all(np.abs(u - other).max(initial=0.0) > SAME_MAXIMUM for other in maxima):
             maxima.append(u)
-    return float(logsumexp([_about(density, means, stds, u) for u in maxima]))
+    logs = [_about(density, means, stds, u) for u in maxima]
+    return Evidence(float(logsumexp(logs)), means + stds * maxima[int(np.argmax(logs))])
 
 
 def _about(

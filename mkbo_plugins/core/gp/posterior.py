@@ -13,13 +13,16 @@ from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.gp.exact_gp import ExactGP
 from mkbo_plugins.core.gp.form_model import FormModel, Pairs, Points
 from mkbo_plugins.core.gp.map_fit import Differentiable, map_fit
-from mkbo_plugins.core.priors import NOISE, Hyperparameter, log_prior, prior_mode
+from mkbo_plugins.core.priors import NEAR_STOCK, NOISE, Hyperparameter, log_prior, prior_mode
 
 BLOCK = 200
 """Points dealt with at a time: few enough for their features to stay in a processor's cache between uses."""
 
 MANY = 1000
 """Points beyond which they are candidates to be ranked, for which the fixed parts may be coarse."""
+
+MOSTLY_NOISE = math.exp(-1.0)
+"""Noise variance, in units of the standardised target's, that leaves the function little to explain."""
 
 
 def prior_mean(directed: DirectedMean | None, points: Points) -> Float[np.ndarray, " m"]:
@@ -151,6 +154,24 @@ class PosteriorDensity:
         scales = len(self.model.form.hyperparameters)
         medians = [prior.log_mean for prior in self.priors[:scales]]
         return np.array(medians + [math.log(prior_mode(prior)) for prior in self.priors[scales:]])
+
+    @property
+    def noisy_start(self) -> Float[np.ndarray, " p"]:
+        """Where nearly all is noise, else prior medians, as logarithms; where noise is known, these alone."""
+        medians = np.array([prior.log_mean for prior in self.priors])
+        return medians if self.noise is not None else np.append(medians[:-1], math.log(MOSTLY_NOISE))
+
+    def near_stock(self, theta: Float[np.ndarray, " k"]) -> Float[np.ndarray, " p"]:
+        """Return where the form is close to the stock model with hyperparameters theta (k,), all as logarithms.
+
+        Scales that no limit of the stock model needs have their prior medians.
+        """
+        form = self.model.form
+        scales = [
+            math.log(NEAR_STOCK[key.name]) if key.name in NEAR_STOCK else prior.log_mean
+            for key, prior in zip(form.scales.values(), form.hyperparameters.values(), strict=True)
+        ]
+        return np.concatenate([scales, theta])
 
     def split(self, theta: Float[np.ndarray, " p"]) -> tuple[Float[np.ndarray, " q"], float | Float[np.ndarray, " n"]]:
         """Return the form's hyperparameters, still as logarithms, and the noise variance."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from mkbo_plugins.core.components.directed_mean import HALF
 from mkbo_plugins.core.gp.exact_gp import held_out_log_density
-from mkbo_plugins.core.gp.laplace import laplace_log_evidence
+from mkbo_plugins.core.gp.laplace import laplace_evidence
 from mkbo_plugins.experiments.benchmark import baselines
 from mkbo_plugins.experiments.benchmark.lookup import Fit, Lookup
 from mkbo_plugins.experiments.benchmark.moments import Moments
@@ -34,7 +34,7 @@ Score = Callable[[Fit], float]
 
 def integrated(fit: Fit) -> float:
     """Return the log evidence with the hyperparameters integrated out."""
-    return laplace_log_evidence(fit.density)
+    return laplace_evidence(fit.density).log
 
 
 def leave_one_out(fit: Fit) -> float:
