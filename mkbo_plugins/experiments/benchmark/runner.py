@@ -182,7 +182,7 @@ def run_all(
             _check_same_data(make_problem(name, member, data), knowledge)
     store = RunStore(out / "campaigns", Record)
     jobs: dict[tuple[Hashable, ...], Callable[[], Record]] = {
-        _key(plan, name, model, seed): partial(
+        campaign_key(plan, name, model, seed): partial(
             _run, name, plan.member(name, seed), model, plan.seed(seed), plan, data, knowledge
         )
         for plan in plans
@@ -217,7 +217,7 @@ def _measures(plan: Plan, records: Mapping[tuple[Hashable, ...], Record], data: 
         for seed in range(plan.seeds):
             problem = make_problem(name, plan.member(name, seed), data)
             for model in plan.models:
-                record = records[_key(plan, name, model, seed)]
+                record = records[campaign_key(plan, name, model, seed)]
                 rows.append(
                     {
                         "problem": name,
@@ -229,7 +229,8 @@ def _measures(plan: Plan, records: Mapping[tuple[Hashable, ...], Record], data: 
     return pd.DataFrame(rows)
 
 
-def _key(plan: Plan, problem: str, model: str, seed: int) -> tuple[Hashable, ...]:
+def campaign_key(plan: Plan, problem: str, model: str, seed: int) -> tuple[Hashable, ...]:
+    """Return the key under which a campaign is stored."""
     training = training_name(plan.trainer, plan.frame)
     how = {"repeats": plan.repeats, "own_starts": plan.own_starts, plan.control: plan.control is not None}
     search = "_".join([plan.acquisition, *(str(name) for name, used in how.items() if used)])
@@ -261,7 +262,7 @@ def curves(
         member = plan.member(problem, seed)
         losses = loss(make_problem(problem, member, data))
         for model in models:
-            record = store.get(_key(plan, problem, model, seed))
+            record = store.get(campaign_key(plan, problem, model, seed))
             if record is not None:
                 found[model].append(np.minimum.accumulate(losses[list(record.indices)])[max(plan.uncounted - 1, 0) :])
     return {model: np.array(values) for model, values in found.items() if values}
