@@ -1,7 +1,7 @@
 """Count how often verdicts are right: ``python tools/count_verdicts.py TABLES OUT [FORM]``.
 
-Campaigns on pairs of tasks drawn from the folder TABLES are run with the stock model and with a form, but for those that
-OUT has, and each is judged after 15 trials. A problem is certainly helped or harmed by the form where the 95 % interval
+Campaigns on pairs of tasks drawn from the folder TABLES are run with the stock model and with a form, unless OUT has
+them, and each is judged after 15 trials. A problem is certainly helped or harmed by the form where the 95 % interval
 of the difference of its mean regret to that of the stock model, by resampling seeds, does not contain 0.
 """
 

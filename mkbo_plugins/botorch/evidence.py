@@ -16,7 +16,7 @@ from mkbo_plugins.errors import MkboError
 
 
 def table_verdict(model: SingleTaskGP | AverageGP) -> Verdict:
-    """Return whether the table helps, as `PretrainedCovariance.verdict` judges it.
+    """Return whether the table helps and the form suits, as `PretrainedCovariance.verdict` judges it.
 
     It rests on the data of the model, noise variances included where they are known, and asks for no fit. Whether large
     or small outcomes are wanted does not matter. The form in use is that of the model; of an average, that of the
@@ -34,8 +34,8 @@ def table_verdict(model: SingleTaskGP | AverageGP) -> Verdict:
         If the model has no pre-trained covariance, several outcomes or batches, or too few data to judge by.
     """
     members: Sequence[SingleTaskGP] = model.members if isinstance(model, AverageGP) else [model]  # type: ignore[assignment]
-    weights = model.weights.tolist() if isinstance(model, AverageGP) else [1.0]
-    ranked = [members[i] for i in sorted(range(len(members)), key=weights.__getitem__, reverse=True)]
+    order = model.weights.argsort(descending=True).tolist() if isinstance(model, AverageGP) else [0]
+    ranked = [members[i] for i in order]
     member = next((m for m in ranked if isinstance(m.covar_module, PretrainedKernel)), None)
     if member is None:
         raise MkboError("the model has no pre-trained covariance; build it with pretrained_gp and another form")
@@ -69,5 +69,5 @@ def _points(kernel: PretrainedKernel, X: Float[Tensor, "n d"]) -> tuple[Points, 
     if not (kernel.form.uses_stock and kernel.stock_dims):
         stock = torch.cat([kernel.unit_frame(X), own], dim=-1)
         own = stock if kernel.form.uses_stock else own
-    frame, own, stock = (columns.double().cpu().numpy() for columns in (frame, own, stock))
-    return Points(frame, stock), Points(frame, own)
+    columns, every, used = (part.double().cpu().numpy() for part in (frame, stock, own))
+    return Points(columns, every), Points(columns, used)

@@ -148,6 +148,7 @@ def test_verdict_is_a_line_of_table_and_card(client):
     row = diagnose(client).set_index("metric").loc["y"]
     assert row["table_helps"] == "yes"
     assert row["log_evidence_ratio"] > np.log(10)
+    assert np.isfinite(row["form_log_evidence_ratio"])
     assert row["verdict"].startswith("yes, the target's values speak for the table: the 10 values")
     (card,) = client.compute_analyses([PretrainedDiagnostics()], display=False)
     assert f"Does the table help y? {row['verdict']}." in card.subtitle
@@ -169,6 +170,7 @@ def test_verdict_is_that_of_the_covariance(small_cov):
     row = diagnose(client).iloc[0]
     # The stock part of the table's space has length scales for constant inputs too, which costs nothing but prior.
     assert row["log_evidence_ratio"] == pytest.approx(expected.log_ratio, abs=0.5)
+    assert row["form_log_evidence_ratio"] == pytest.approx(expected.form_log_ratio, abs=0.5)
 
 
 def test_two_values_are_too_few_to_tell(small_cov):

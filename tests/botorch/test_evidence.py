@@ -19,12 +19,14 @@ def data(cov):
 
 @pytest.mark.parametrize("form", ["transfer", "moment", "two_layer", "normalised"])
 def test_it_is_that_of_the_covariance_whatever_the_form_and_mode(cov, data, form):
-    expected = cov.verdict(data[0].numpy(), data[1][:, 0].numpy())
+    expected = cov.verdict(data[0].numpy(), data[1][:, 0].numpy(), form)
     model = pretrained_gp(cov, *data, form=form)
     for mode in (model.train(), model.eval()):
         found = table_verdict(mode)
         assert found.answer is expected.answer is Answer.YES
         assert found.values == 14
+        assert (found.form, found.instead) == (form, expected.instead)
+        assert found.form_log_ratio == pytest.approx(expected.form_log_ratio, rel=1e-3)
         assert found.log_ratio == pytest.approx(expected.log_ratio, rel=1e-3)
 
 
@@ -48,9 +50,23 @@ def test_columns_are_found_by_name_and_extra_parameters_count(cov, data):
 
 def test_an_average_has_the_verdict_of_its_members(cov, data):
     average = pretrained_average(cov, *data, forms=("stock", "moment"))
-    assert table_verdict(average).log_ratio == pytest.approx(
-        table_verdict(pretrained_gp(cov, *data, form="moment")).log_ratio, rel=1e-3
+    of_member = table_verdict(pretrained_gp(cov, *data, form="moment"))
+    assert table_verdict(average).log_ratio == pytest.approx(of_member.log_ratio, rel=1e-3)
+    for foremost, form in enumerate(("stock", "moment")):
+        average.weights = torch.eye(2)[foremost]
+        assert table_verdict(average).form == form
+
+
+def test_only_parameters_that_the_table_lacks_are_stock_inputs_of_a_form_without_a_stock_covariance(cov, data):
+    X, Y = data
+    space = ParameterSpace.from_dict({**MIXED_SPACE, "extra": (0.0, 1.0)})
+    wider = torch.cat([X, torch.rand(len(X), 1, generator=torch.manual_seed(0)).double()], dim=-1)
+    with_extra, without = (
+        table_verdict(pretrained_gp(cov, x, Y, form="two_layer", space=known))
+        for x, known in ((wider, space), (X, None))
     )
+    assert with_extra.form_log_ratio < without.form_log_ratio  # a length scale more is to be learned
+    assert with_extra.form_log_ratio == pytest.approx(without.form_log_ratio, abs=5)
 
 
 def test_what_cannot_be_judged_is_refused(cov, data):

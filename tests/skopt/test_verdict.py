@@ -19,12 +19,14 @@ def test_it_is_that_of_the_covariance():
     cov = real_coordinates(2)
     X = cov.space.sobol(12, seed=3)
     y = cov.predict(X) + 0.1 * X[:, 1]
-    expected = cov.verdict(X, y)
     for form in ("transfer", "two_layer", "stock"):
+        expected = cov.verdict(X, y, form)
         regressor = pretrained_regressor(cov, real_dimensions(2), form).fit((X + 1) / 2, y)
         found = regressor.verdict()
         assert found.answer is expected.answer is Answer.YES
         assert found.log_ratio == pytest.approx(expected.log_ratio, rel=1e-3)
+        assert (found.form, found.instead) == (form, expected.instead)
+        assert found.form_log_ratio == pytest.approx(expected.form_log_ratio, rel=1e-3)
 
 
 def test_it_speaks_of_the_points_fitted_to(small_cov):

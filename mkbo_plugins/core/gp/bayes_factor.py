@@ -28,7 +28,9 @@ AGAINST_TABLE = -math.log(30.0)
 turn it down, so that to do without one that would have helped costs more trials than to keep one that does not."""
 
 AGAINST_FORM = -math.log(30.0)
-"""Log Bayes factor below which the form in use does not suit the target."""
+"""Log Bayes factor below which the form in use does not suit the target: the odds of `AGAINST_TABLE`, for its reason.
+On the pairs that `judge` speaks of, 10 to 1 warned of ``transfer_link`` in 3 of 8 harmed campaigns instead of 2, and
+wrongly in 1 of 48 helped ones instead of none."""
 
 FORMS = ("moment", "link")
 """Models with the table whose evidence counts. The other forms with a stock covariance multiply it by the profile of a
@@ -158,6 +160,10 @@ def judge(
     -----
     The factor tells how likely the values are, not how many trials the table saves, so that a yes can be trusted more
     than a no: a function moved by a fifth of its range speaks against its own table, which still leads to its optimum.
+    After 15 trials of 144 campaigns with ``transfer_link`` on 36 drawn pairs (``tools/count_verdicts.py``), the answers
+    were 33 times yes and never no in the 48 on problems that the form certainly helped, in the 8 on those that
+    it certainly harmed once each, and 47 times yes and once no in the other 88. A no or a form that does not suit
+    warned in 2 of the 8, in none of the 48 and in 9 of the 88: harm mostly comes without a warning.
     """
     if len(y) < FEWEST or np.ptp(y) == 0:
         raise TableError(f"a verdict needs at least {FEWEST} values that are not all equal, got {len(y)}")
