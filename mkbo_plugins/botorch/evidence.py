@@ -34,7 +34,7 @@ def table_verdict(model: SingleTaskGP | AverageGP) -> Verdict:
         If the model has no pre-trained covariance, several outcomes or batches, or too few data to judge by.
     """
     members: Sequence[SingleTaskGP] = model.members if isinstance(model, AverageGP) else [model]  # type: ignore[assignment]
-    order = model.weights.argsort(descending=True).tolist() if isinstance(model, AverageGP) else [0]
+    order = torch.argsort(model.weights, descending=True).tolist() if isinstance(model, AverageGP) else [0]  # type: ignore[arg-type]
     ranked = [members[i] for i in order]
     member = next((m for m in ranked if isinstance(m.covar_module, PretrainedKernel)), None)
     if member is None:

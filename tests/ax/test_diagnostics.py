@@ -13,6 +13,8 @@ from ax.storage.json_store.encoder import object_to_json
 from mkbo_plugins import ParameterSpace, pretrain_mixture
 from mkbo_plugins.ax import PretrainedDiagnostics, PretrainedPlot, diagnose, use_mixture, use_pretrained
 from mkbo_plugins.ax.diagnostics import prior_variances
+from mkbo_plugins.core.gp.bayes_factor import judge
+from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.errors import TableWarning
 from tests.ax.experiments import add_trials, mixed_client, mixed_points, strength
 from tests.conftest import MIXED_SPACE, mixed_table
@@ -166,11 +168,16 @@ def test_verdict_is_that_of_the_covariance(small_cov):
     points = [{"power": float(power)} for power in np.linspace(200, 5000, 7)]
     values = [float(np.sin(point["power"] / 900)) for point in points]
     add_trials(client, points, lambda point: round(float(np.sin(point["power"] / 900)), 6))
-    expected = small_cov.verdict(space.to_raw([{**fixed, **point} for point in points]), values)
+    raw = space.to_raw([{**fixed, **point} for point in points])
+    expected = small_cov.verdict(raw, values)
     row = diagnose(client).iloc[0]
     # The stock part of the table's space has length scales for constant inputs too, which costs nothing but prior.
     assert row["log_evidence_ratio"] == pytest.approx(expected.log_ratio, abs=0.5)
-    assert row["form_log_evidence_ratio"] == pytest.approx(expected.form_log_ratio, abs=0.5)
+    # With the stock input that Ax has alone, both are the same.
+    seen = Points(small_cov.to_coordinates(raw), np.asarray(space.to_coordinates(raw, "unit"))[:, :1])
+    alone = judge(small_cov.fixed, seen, np.array(values))
+    found = row[["log_evidence_ratio", "form_log_evidence_ratio"]].to_list()
+    assert found == pytest.approx([alone.log_ratio, alone.form_log_ratio], abs=0.02)
 
 
 def test_two_values_are_too_few_to_tell(small_cov):
