@@ -402,3 +402,16 @@ def test_suggestions_do_not_depend_on_the_unit_of_the_outcome(run, folder, done,
         assert other["predicted"] == pytest.approx(unit * one["predicted"], rel=1e-3)
         assert other["uncertainty"] == pytest.approx(unit * one["uncertainty"], rel=1e-3)
         assert other["chance"] == pytest.approx(one["chance"], abs=1e-3)
+
+
+@pytest.mark.parametrize("form", ["stock", "transfer_link", "two_layer"])
+def test_the_verdict_is_for_the_form_in_use(run, folder, table, gp_cov, form):
+    done = table.iloc[:12].rename(columns={"strength": "hardness"})
+    done.to_csv("done.csv", index=False)
+    result = run(*SUGGEST, "--done", "done.csv", "--form", form, "--json")
+    assert result.exit_code == 0, result.output
+    expected = gp_cov.verdict(done[list(gp_cov.space.names)], done["hardness"].to_numpy(), form)
+    said = json.loads(result.stdout)["table_helps"]
+    assert said["answer"] == expected.answer
+    assert (said["form"], said["instead"]) == (form, expected.instead)
+    assert said["form_log_ratio"] == pytest.approx(expected.form_log_ratio, abs=1e-6)
