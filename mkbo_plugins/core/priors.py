@@ -32,14 +32,13 @@ HYPERPARAMETERS: Mapping[str, Hyperparameter] = MappingProxyType(
         "output_scale": Hyperparameter(0.0, 1.0, lower=1e-20, upper=1e4),
         "moment_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e4),
         "feature_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e20),
-        "correlation_scale": Hyperparameter(0.0, 1.0, lower=1e-20, upper=1e4),
-        "correlation_width": Hyperparameter(0.0, 1.0, lower=1e-3, upper=1e4),
+        "similarity_scale": Hyperparameter(0.0, 1.0, lower=1e-20, upper=1e4),
         "link_scale": Hyperparameter(0.0, 1.5, lower=1e-20, upper=1e4),
         "link_width": Hyperparameter(0.0, 1.0, lower=5e-3, upper=1e4),
     }
 )
 """The learned scales: a, b, c and e of the forms, in units of the standardised target's variance; s, in units of the
-mean diagonal of K^E; u, of a squared distance of at most 4; and t, in units of the variance of g over the table's rows.
+mean diagonal of K^E; and t, in units of the variance of g over the table's rows.
 The priors are weak enough for b -> 0, c -> 0, e -> 0 and s -> infinity, where a form becomes the stock model, and the
 bounds include these limits. Variances end at 1e4, so that an optimiser's first long step cannot reach a covariance that
 is numerically singular beside the least noise."""
@@ -48,7 +47,7 @@ NEAR_STOCK: Mapping[str, float] = MappingProxyType(
     {
         "moment_scale": math.exp(-2.0),
         "feature_scale": math.exp(3.0),
-        "correlation_scale": math.exp(-2.0),
+        "similarity_scale": math.exp(-2.0),
         "link_scale": math.exp(-2.0),
     }
 )

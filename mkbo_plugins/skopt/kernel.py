@@ -29,8 +29,8 @@ class PretrainedKernel(Kernel):
         Map from the host's columns, made by `mkbo_plugins.skopt.columns.column_map` for the same form.
     form
         Name of the form.
-    output_scale, moment_scale, feature_scale, link_scale, link_width, correlation_scale, correlation_width
-        Scales a, b, s, c, t, e and u of the form; those that it does not have are ignored. Of several tables, those
+    output_scale, moment_scale, feature_scale, link_scale, link_width, similarity_scale
+        Scales a, b, s, c, t and e of the form; those that it does not have are ignored. Of several tables, those
         that each table has for itself are one number for all or a sequence with one for each.
     length_scale
         Length scales of the stock covariance's inputs, (k,); None means 1 for each.
@@ -50,8 +50,7 @@ class PretrainedKernel(Kernel):
         link_width: float | Sequence[float] = 1.0,
         length_scale: Any = None,
         inputs: Inputs = "normalised",
-        correlation_scale: float | Sequence[float] = 1.0,
-        correlation_width: float | Sequence[float] = 1.0,
+        similarity_scale: float | Sequence[float] = 1.0,
     ) -> None:
         self.cov = cov
         self.columns = columns
@@ -63,8 +62,7 @@ class PretrainedKernel(Kernel):
         self.link_width = link_width
         self.length_scale = length_scale
         self.inputs = inputs
-        self.correlation_scale = correlation_scale
-        self.correlation_width = correlation_width
+        self.similarity_scale = similarity_scale
 
     @property
     def model(self) -> FormModel:

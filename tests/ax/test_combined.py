@@ -13,7 +13,7 @@ from mkbo_plugins.errors import MkboError
 from tests.ax.experiments import add_trials
 from tests.several_tables import assert_close, brute_force_sum, combined, points
 
-FORMS = ("transfer_link", "correlated_link", "moment", "two_layer", "product", "normalised", "reweighted")
+FORMS = ("transfer_link", "similarity_link", "moment", "two_layer", "product", "normalised", "reweighted")
 
 
 def make_client():

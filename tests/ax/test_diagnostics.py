@@ -13,6 +13,7 @@ from ax.storage.json_store.encoder import object_to_json
 from mkbo_plugins import ParameterSpace, pretrain_mixture
 from mkbo_plugins.ax import PretrainedDiagnostics, PretrainedPlot, diagnose, use_mixture, use_pretrained
 from mkbo_plugins.ax.diagnostics import prior_variances
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import judge
 from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.errors import TableWarning
@@ -106,7 +107,7 @@ def test_parts_of_the_prior_add_up(client, cards):
 
 def test_metric_without_a_covariance_is_said_to_have_none(client, cards):
     assert "Ax's own" in cards["price: each trial predicted from the others"].subtitle
-    assert "pre-trained (transfer_link, strength" in cards["y: each trial predicted from the others"].subtitle
+    assert f"pre-trained ({DEFAULT_FORM}, strength" in cards["y: each trial predicted from the others"].subtitle
     assert list(cards["price: parts of the fitted prior"].df["part"]) == ["stock part"]
     row = diagnose(client).set_index("metric").loc["price"]
     assert row["form"] == "stock"

@@ -12,6 +12,7 @@ from ax.core.observation import ObservationFeatures
 from mkbo_plugins.ax import diagnose, pretrained_surrogate_spec, storage, use_pretrained
 from mkbo_plugins.ax.fitted import fitted_adapter, models_by_metric
 from mkbo_plugins.botorch import PretrainedMean
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.errors import KernelError, MkboError
 from tests.ax.experiments import add_trials, mixed_client, mixed_points, predict, strength
 from tests.ax.test_combined import make_client, outcome, trial_points
@@ -88,7 +89,7 @@ def test_metrics_have_directions_of_their_own(small_cov):
     assert found["price"].mean_module.directed.signs == (-1.0,)
     assert not isinstance(found["cost"].mean_module, PretrainedMean)
     assert len(client.get_next_trials(1)) == 1
-    assert list(diagnose(client)["form"]) == ["transfer_link"] * 3
+    assert list(diagnose(client)["form"]) == [DEFAULT_FORM] * 3
 
 
 def test_a_specification_directs_any_metric(small_cov):

@@ -8,6 +8,7 @@ from ax.api.configs import RangeParameterConfig
 
 from mkbo_plugins import ParameterSpace
 from mkbo_plugins.ax import diagnose, pretrained_generation_strategy, use_pretrained
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.design import distance_to_front
 from mkbo_plugins.errors import KernelError, MkboError, SpaceError
 from tests.ax.experiments import mixed_client, mixed_points, predict, pretrain_few
@@ -112,7 +113,7 @@ def test_names_and_constants_go_to_the_covariance_that_has_them(small_cov, price
     for index, point in client.get_next_trials(3).items():
         client.complete_trial(index, {"y": point["laser"] * point["rate"], "price": point["laser"] / 1000})
     assert len(client.get_next_trials(1)) == 1
-    assert list(diagnose(client)["form"]) == ["transfer_link", "transfer_link"]
+    assert list(diagnose(client)["form"]) == [DEFAULT_FORM] * 2
 
 
 def test_a_design_keeps_away_from_trials_that_are_there(small_cov):

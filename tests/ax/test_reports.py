@@ -15,6 +15,7 @@ from ax.service.ax_client import AxClient, ObjectiveProperties
 from mkbo_plugins import pretrain
 from mkbo_plugins.ax import diagnose, storage, use_pretrained
 from mkbo_plugins.botorch import PretrainedKernel
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from tests.ax.experiments import add_trials, mixed_client, mixed_points, predict, strength
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +104,7 @@ def test_custom_classes_do_not_break_saving(small_cov, tmp_path, report):
     before, after = client._generation_strategy, again._generation_strategy
     assert [type(node) for node in after._nodes] == [type(node) for node in before._nodes]
     assert vars(after._nodes[-1])["covariances"] == {"*": small_cov.fingerprint}
-    assert after._nodes[-1].form == "transfer_link"
+    assert after._nodes[-1].form == DEFAULT_FORM
 
 
 def test_ax_2503_model_after_reload(small_cov, tmp_path):
@@ -126,7 +127,7 @@ print(row["kernel"], row["form"], repr(row["moment_scale"]))
     assert done.returncode == 0, done.stderr
     here = diagnose(client).iloc[0]
     kernel, form, scale = done.stdout.splitlines()[-1].split()
-    assert (kernel, form) == ("PretrainedKernel", "transfer_link")
+    assert (kernel, form) == ("PretrainedKernel", DEFAULT_FORM)
     assert float(scale.split("(")[-1].strip(")")) == pytest.approx(here["moment_scale"], rel=1e-6)
 
 
@@ -188,7 +189,7 @@ def test_ax_5230_kernel_in_use_is_the_one_asked_for(small_cov):
     add_trials(client, mixed_points(6), outcome)
     shown = diagnose(client)
     assert list(shown["kernel"]) == ["PretrainedKernel"] * 2
-    assert set(shown["form"]) == {"transfer_link"}
+    assert set(shown["form"]) == {DEFAULT_FORM}
     assert "PretrainedKernel" in repr(model(client))
 
 

@@ -15,6 +15,7 @@ from mkbo_plugins.ax import (
     use_pretrained,
 )
 from mkbo_plugins.botorch import PretrainedKernel
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.errors import KernelError, MkboError
 from tests.ax.experiments import add_trials, mixed_client, mixed_points, predict, strength
 
@@ -220,14 +221,14 @@ def test_diagnostics_say_what_is_in_use(small_cov):
     add_trials(client, mixed_points(8), lambda point: strength(small_cov, point))
     (row,) = diagnose(client).to_dict("records")
     assert row["kernel"] == "PretrainedKernel"
-    assert row["form"] == "transfer_link"
+    assert row["form"] == DEFAULT_FORM
     assert small_cov.fingerprint[:12] in row["table"]
     assert 0 < row["moment_share"] < 1
     assert 0 < row["link_share"] < 1
     assert 0 <= row["feature_effect"] <= 1
     assert row["loo_correlation"] > 0.5
     (card,) = client.compute_analyses([PretrainedDiagnostics()], display=False)
-    assert "In use for y (transfer_link" in card.subtitle
+    assert f"In use for y ({DEFAULT_FORM}" in card.subtitle
     use_pretrained(client, small_cov, form="stock")
     (card,) = client.compute_analyses([PretrainedDiagnostics()], display=False)
     assert "Not in use" in card.subtitle

@@ -12,7 +12,7 @@ from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 PRETRAINED_FORMS = (
     "transfer",
     "transfer_link",
-    "correlated_link",
+    "similarity_link",
     "moment",
     "two_layer",
     "normalised",

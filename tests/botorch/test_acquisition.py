@@ -33,7 +33,7 @@ def data(small_cov):
     return X, torch.tensor(small_cov.predict(X.numpy())).unsqueeze(-1) + 0.05 * torch.cos(X[:, :1])
 
 
-@pytest.fixture(scope="module", params=["transfer_link", "two_layer"])
+@pytest.fixture(scope="module", params=["transfer_link", "similarity_link", "two_layer"])
 def model(request, small_cov, data):
     model = pretrained_gp(small_cov, *data, form=request.param)
     model.likelihood.noise = 1e-3

@@ -16,7 +16,7 @@ from mkbo_plugins.botorch.suggest import suggest
 from mkbo_plugins.tables.trials import Trials
 from tests.several_tables import SPACE, assert_close, brute_force_sum, combined, points
 
-FORMS = ("transfer_link", "correlated_link", "moment", "two_layer", "product", "normalised", "reweighted")
+FORMS = ("transfer_link", "similarity_link", "moment", "two_layer", "product", "normalised", "reweighted")
 TURNED = ("r", "p", "q")
 
 

@@ -26,7 +26,7 @@ def make_kernel(form="transfer", *, stock_dims=STOCK_DIMS, **kwargs):
     """Return a kernel over four frame coordinates whose learned scales are all different."""
     kernel = PretrainedKernel(four_coordinates(), form, stock_dims=stock_dims, **kwargs).double()
     scales = {"output_scale": 1.7, "moment_scale": 0.4, "feature_scale": 0.9, "link_scale": 0.6, "link_width": 0.8}
-    scales |= {"correlation_scale": 1.2, "correlation_width": 0.7}
+    scales |= {"similarity_scale": 1.2}
     for name in kernel.form.hyperparameters:
         spread = torch.linspace(1, 2, max(1, kernel.batch_shape.numel())).reshape(kernel.batch_shape)
         kernel.set_scale(name, scales[name] * spread)

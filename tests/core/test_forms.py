@@ -20,8 +20,7 @@ SCALES = {
     "feature_scale": 0.9,
     "link_scale": 0.7,
     "link_width": 0.4,
-    "correlation_scale": 1.3,
-    "correlation_width": 0.5,
+    "similarity_scale": 1.3,
 }
 
 
@@ -43,9 +42,9 @@ def combined(name, parts, **changed):
 
 
 def test_each_form_is_its_formula(parts):
-    a, b, s, c, t, e, u = SCALES.values()
+    a, b, s, c, t, e = SCALES.values()
     near = np.exp(-parts["feature_distance"] / (2 * s))
-    alike = np.exp(-(1 - parts["normalised"]) / u)
+    alike = 1 / (1 + parts["feature_distance"] / (2 * s))
     link = c * np.exp(-parts["decision_distance"] / (2 * t))
     formulas = {
         "stock": STOCK,
@@ -58,7 +57,7 @@ def test_each_form_is_its_formula(parts):
         "transfer": a * STOCK * near + b * parts["moment"],
         "link": a * STOCK + b * parts["moment"] + link,
         "transfer_link": a * STOCK * near + b * parts["moment"] + link,
-        "correlated_link": a * STOCK + e * STOCK * alike + b * parts["moment"] + link,
+        "similarity_link": a * STOCK + e * STOCK * alike + b * parts["moment"] + link,
     }
     assert set(formulas) == set(FORMS)
     for name, formula in formulas.items():
@@ -70,9 +69,9 @@ def test_each_form_is_positive_semidefinite(name, parts):
     assert smallest_eigenvalue(combined(name, parts)) > -1e-12
 
 
-@pytest.mark.parametrize("name", ["transfer", "moment", "link", "transfer_link", "correlated_link"])
+@pytest.mark.parametrize("name", ["transfer", "moment", "link", "transfer_link", "similarity_link"])
 def test_the_data_can_refuse_the_table(name, parts):
-    without = dict.fromkeys(("moment_scale", "link_scale", "correlation_scale"), 0.0)
+    without = dict.fromkeys(("moment_scale", "link_scale", "similarity_scale"), 0.0)
     refused = combined(name, parts, output_scale=1.0, feature_scale=np.inf, **without)
     np.testing.assert_allclose(refused, STOCK, rtol=1e-14)
 

@@ -85,7 +85,7 @@ def test_forms_of_two_tables_are_positive_semidefinite_and_contain_those_of_one(
     scales = dict.fromkeys(form.hyperparameters, 0.8)
     assert smallest_eigenvalue(form.combine(parts, stock, scales)) > -1e-12
     # The second table's terms vanish, and what is left is the form of the first.
-    vanishing = ("output_scale_2", "moment_scale_2", "link_scale_2", "correlation_scale_2")
+    vanishing = ("output_scale_2", "moment_scale_2", "link_scale_2", "similarity_scale_2")
     absent = dict.fromkeys(vanishing, 0.0) | {"feature_scale_2": np.inf}
     scales |= {scale: absent[scale] for scale in scales if scale in absent}
     first = {plain: component_of(several, of_table(plain, 0, 2), X).value for plain in single.parts}

@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 
 from mkbo_plugins import PretrainedCovariance
 from mkbo_plugins.cli import app
+from mkbo_plugins.core.forms import DEFAULT_FORM
 
 pytest.importorskip("botorch")
 pytest.importorskip("matplotlib")
@@ -29,7 +30,7 @@ def test_it_trains_the_runs_it_speaks_of(folder):
 
 def test_both_models_start_from_the_same_points(folder):
     results = pd.read_csv(folder / "results.csv").pivot(index="trial", columns="model", values="lowest_error_pct")
-    assert (results["stock"][:3] == results["transfer_link"][:3]).all()
+    assert (results["stock"][:3] == results[DEFAULT_FORM][:3]).all()
     assert (results.diff().dropna() <= 0).all(axis=None)
     assert len(results) == 5
 

@@ -10,7 +10,7 @@ from mkbo_plugins.skopt import pretrained_regressor
 from tests.several_tables import assert_close, brute_force_sum, combined
 from tests.skopt.conftest import normalised
 
-FORMS = ("transfer_link", "correlated_link", "moment", "two_layer", "product", "normalised", "reweighted")
+FORMS = ("transfer_link", "similarity_link", "moment", "two_layer", "product", "normalised", "reweighted")
 DIMENSIONS = [
     Real(-4.0, 5.0, name="r"),
     Real(1.0, 10.0, name="p"),

@@ -57,7 +57,7 @@ def test_it_is_the_model_of_the_negated_outcome_in_botorch(cov, form, direction)
     assert np.abs(std - posterior.variance.sqrt().detach().numpy().ravel()).max() < 1e-8 * spread
 
 
-@pytest.mark.parametrize("form", ["transfer_link", "two_layer"])
+@pytest.mark.parametrize("form", ["similarity_link", "two_layer"])
 def test_fit_reaches_the_posterior_density_of_the_botorch_adapter(cov, form):
     pytest.importorskip("torch")
     from botorch.fit import fit_gpytorch_mll

@@ -19,6 +19,11 @@ def squared_exponential_profile(squared_distance: Inexact[Array, "..."], scale: 
     return array_namespace(squared_distance).exp(-squared_distance / (2 * scale))
 
 
+def rational_quadratic_profile(squared_distance: Inexact[Array, "..."], scale: Array | float) -> Inexact[Array, "..."]:
+    """Return 1 / (1 + squared_distance / (2 scale)), whose slope far out does not vanish as an exponential's does."""
+    return 1 / (1 + squared_distance / (2 * scale))
+
+
 def matern52_profile(squared_distance: Inexact[Array, "..."], scale: Array | float) -> Inexact[Array, "..."]:
     """Return (1 + r + r^2 / 3) exp(-r) with r^2 = 5 squared_distance / scale."""
     xp = array_namespace(squared_distance)

@@ -103,13 +103,13 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         "transfer": partial(single, TRANSFER),
         "link": partial(single, Member("link")),
         "transfer_link": partial(single, Member("transfer_link")),
-        "correlated_link": partial(single, Member("correlated_link")),
+        "similarity_link": partial(single, Member("similarity_link")),
         "normalised": partial(single, Member("normalised")),
         "two_layer": partial(single, Member("two_layer")),
         "average": Average((STOCK, MOMENT, PRODUCT, TRANSFER), leave_one_out),
         "average_marginal": Average((STOCK, MOMENT, PRODUCT, TRANSFER), integrated),
         "link_directed": partial(single, Member("link", slope=HALF)),
-        "correlated_link_directed": partial(single, Member("correlated_link", slope=HALF)),
+        "similarity_link_directed": partial(single, Member("similarity_link", slope=HALF)),
         "average_directed": Average((STOCK, MOMENT, DIRECTED, PRODUCT, TRANSFER), leave_one_out),
     }
 )

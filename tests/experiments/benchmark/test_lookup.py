@@ -19,7 +19,7 @@ def lookup(tmp_path_factory: pytest.TempPathFactory) -> Lookup:
     return Lookup(problem, train(problem, "gp"), tmp_path_factory.mktemp("lookup"))
 
 
-@pytest.mark.parametrize("form", ["stock", "moment", "product", "transfer", "transfer_link", "correlated_link", "base"])
+@pytest.mark.parametrize("form", ["stock", "moment", "product", "transfer", "transfer_link", "similarity_link", "base"])
 def test_posterior_is_that_of_botorch(lookup: Lookup, form: str):
     torch = pytest.importorskip("torch")
     pretrained_gp = pytest.importorskip("mkbo_plugins.botorch").pretrained_gp
