@@ -90,7 +90,7 @@ def campaign(form: str, seed: int, trials: int = 6) -> list[float]:
 # band is its 95 % interval.
 
 # %%
-runs = {form: np.array([campaign(form, seed) for seed in range(6)]) for form in ("stock", "transfer_link")}
+runs = {form: np.array([campaign(form, seed) for seed in range(6)]) for form in ("stock", "similarity_link")}
 figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 convergence(runs, "best hardness so far", ax=ax)
 print(pd.DataFrame({form: values.mean(axis=0) for form, values in runs.items()}).round(1).rename_axis("trial"))

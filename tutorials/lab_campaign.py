@@ -187,7 +187,7 @@ def campaign(cov: PretrainedCovariance, form: str, direction: str, seed: int, ro
 cov = PretrainedCovariance.load("alloy.mkbo.json")
 best = {
     "without the table": [campaign(cov, "stock", "unknown", seed).y for seed in range(3)],
-    "with the table": [campaign(cov, "transfer_link", "same", seed).y for seed in range(3)],
+    "with the table": [campaign(cov, "similarity_link", "same", seed).y for seed in range(3)],
 }
 curves = {name: np.maximum.accumulate(runs, axis=1) for name, runs in best.items()}
 figure, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
@@ -217,7 +217,7 @@ corrosion.to_csv("corrosion.csv", index=False)
 # %%
 unhelpful = PretrainedCovariance.load("corrosion.mkbo.json")
 print(f"held-out predictions explain {unhelpful.record.explained:.0%} of the variance of pits")
-trials = campaign(unhelpful, "transfer_link", "unknown", seed=0, rounds=14)
+trials = campaign(unhelpful, "similarity_link", "unknown", seed=0, rounds=14)
 done = pd.DataFrame(space.from_raw(trials.X)).assign(strength_MPa=trials.y)
 done.to_csv("done_corrosion.csv", index=False)
 
@@ -228,7 +228,7 @@ done.to_csv("done_corrosion.csv", index=False)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 evidence_over_trials(unhelpful, trials.X, trials.y, ax=left)
 left.set_title("corrosion")
-with_hardness = campaign(cov, "transfer_link", "same", seed=0, rounds=14)
+with_hardness = campaign(cov, "similarity_link", "same", seed=0, rounds=14)
 evidence_over_trials(cov, with_hardness.X, with_hardness.y, ax=right)
 _ = right.set_title("hardness")
 

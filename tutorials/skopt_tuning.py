@@ -80,7 +80,7 @@ def curve(form: str, seed: int, runs: int = 8) -> np.ndarray:
     return np.minimum.accumulate(result.func_vals)
 
 
-mean = {form: np.mean([curve(form, seed) for seed in range(5)], axis=0) for form in ("stock", "transfer_link")}
+mean = {form: np.mean([curve(form, seed) for seed in range(5)], axis=0) for form in ("stock", "similarity_link")}
 for form, values in mean.items():
     print(f"{form:9}", np.round(100 * values, 2), "% wrong after each run, mean of five")
 

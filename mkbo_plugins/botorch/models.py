@@ -76,9 +76,9 @@ def pretrained_gp(
     train_Y
         Outcomes, (..., n, m); standardised inside the model, and predicted in their own units.
     form
-        ``"transfer"``, ``"moment"``, ``"link"``, ``"transfer_link"``, ``"product"``, ``"two_layer"``, ``"normalised"``,
-        ``"reweighted"`` or ``"base"``, as `mkbo_plugins.core.forms` describes them; ``"stock"`` turns the covariance
-        off and gives BoTorch's own model.
+        ``"similarity_link"``, ``"transfer_link"``, ``"link"``, ``"transfer"``, ``"moment"``, ``"product"``,
+        ``"two_layer"``, ``"normalised"``, ``"reweighted"`` or ``"base"``, as `mkbo_plugins.core.forms` describes them;
+        ``"stock"`` turns the covariance off and gives BoTorch's own model.
     names
         Names of the columns of `train_X`; None means the order of `space`.
     train_Yvar
