@@ -33,8 +33,9 @@ def diagnose(client: Client | AxClient) -> pd.DataFrame:
 
     Columns are: ``kernel``, the class of the covariance function really in use; ``form`` and ``table``, of the
     pre-trained covariance; ``output_scale``, ``moment_scale`` and ``feature_scale``, its fitted scales a, b and s in
-    units of the standardised metric, ``link_scale`` and ``link_width``, c and t of forms with a link; ``moment_share``
-    and ``link_share``, the shares of the prior variance at the trials that b g g' and the link have;
+    units of the standardised metric, ``similarity_scale``, ``link_scale`` and ``link_width``, e, c and t of forms that
+    have them; ``moment_share`` and ``link_share``, the shares of the prior variance at the trials that b g g' and the
+    link have;
     ``feature_effect``, by how much the feature distance lowers correlations between trials, 0 for the stock model and
     at most 1; ``noise``, the noise variance; ``loo_correlation`` and ``loo_log_likelihood``, how leave-one-out
     predictions at the fitted scales agree with the metric; ``table_helps``, ``log_evidence_ratio``,
