@@ -1,8 +1,9 @@
 """Count how often verdicts are right: ``python tools/count_verdicts.py TABLES OUT [FORM]``.
 
-Campaigns on pairs of tasks drawn from the folder TABLES are run with the stock model and with a form, unless OUT has
-them, and each is judged after 15 trials. A problem is certainly helped or harmed by the form where the 95 % interval
-of the difference of its mean regret to that of the stock model, by resampling seeds, does not contain 0.
+Campaigns on pairs of tasks drawn from the folder TABLES, of the half that no choice was made on, are run with the stock
+model and with a form, unless OUT has them, and each is judged after 15 trials. A problem is certainly helped or harmed
+by the form where the 95 % interval of the difference of its mean regret to that of the stock model, by resampling seeds,
+does not contain 0.
 """
 
 import sys
@@ -19,7 +20,7 @@ from mkbo_plugins.experiments.benchmark.metrics import compare
 from mkbo_plugins.experiments.benchmark.runner import Plan, campaign_key, drawn_names, load, run
 from mkbo_plugins.experiments.store import RunStore
 
-PAIRS, SEEDS, TRIALS, JUDGED = 36, 4, 22, STARTS + 15
+PAIRS, SEEDS, TRIALS, JUDGED = 100, 12, 25, STARTS + 15
 N_JOBS = 2
 
 
@@ -27,7 +28,7 @@ def verdict(plan: Plan, problem: str, seed: int, form: str, data: Path, out: Pat
     """Return the verdict after 15 trials of a campaign with a form; None where all outcomes are equal."""
     record = RunStore(out / "campaigns", Record).get(campaign_key(plan, problem, form, seed))
     assert record is not None
-    lookup = load(problem, plan.member(problem, seed), plan.trainer, plan.frame, data, out / "knowledge")
+    lookup = load(problem, plan.member(problem, seed), plan, data, out / "knowledge")
     tried = np.array(record.indices[:JUDGED])
     y = lookup.problem.outcome[tried]
     if np.ptp(y) == 0:
@@ -40,10 +41,11 @@ def verdict(plan: Plan, problem: str, seed: int, form: str, data: Path, out: Pat
 def main(data: Path, out: Path, form: str) -> None:
     """Print how many verdicts of each kind problems got that were helped, harmed, or neither."""
     plan = Plan(
-        drawn_names(data, PAIRS, claim=False),
+        drawn_names(data, PAIRS, claim=True),
         ("stock", form),
         SEEDS,
         TRIALS,
+        claim=True,
         trainer="svm",
         acquisition="nei",
         repeats=True,
