@@ -2,8 +2,8 @@
 
 Campaigns on pairs of tasks drawn from the folder TABLES, of the half that no choice was made on, are run with the stock
 model and with a form, unless OUT has them, and each is judged after 15 trials. A problem is certainly helped or harmed
-by the form where the 95 % interval of the difference of its mean regret to that of the stock model, by resampling seeds,
-does not contain 0.
+by the form where the 95 % interval of the difference of its mean regret to that of stock, seeds resampled, does
+not contain 0.
 """
 
 import sys

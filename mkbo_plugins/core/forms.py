@@ -190,7 +190,7 @@ Several tables each have their own d, g, s, b, c, t and e: terms are summed, and
 
 
 DEFAULT_FORM = "similarity_link"
-"""The form that hosts use unless told otherwise; the page on the benchmark says what it gains and what speaks for it."""
+"""The form that hosts use unless told otherwise; the page on the benchmark says what speaks for it."""
 
 
 @lru_cache
