@@ -97,7 +97,8 @@ def test_parts_of_the_prior_add_up(client, cards):
     with torch.no_grad():
         total = model.covar_module(model.train_inputs[0], diag=True).mean()
     assert sum(variances.values()) == pytest.approx(float(total))
-    assert variances["stock part"] == pytest.approx(model.covar_module.scale("output_scale").item())
+    of_stock = sum(model.covar_module.scale(name).item() for name in ("output_scale", "similarity_scale"))
+    assert variances["stock part"] == pytest.approx(of_stock)
     unit = cards["y: each trial predicted from the others"].df["observed"].std()
     expected = [unit * variance**0.5 for variance in variances.values()]
     assert list(card.df["standard_deviation"]) == pytest.approx(expected, rel=1e-3)
