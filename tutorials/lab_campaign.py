@@ -236,8 +236,8 @@ _ = right.set_title("hardness")
 # The odds of the corrosion table wander about even, reach ten to one for it, and end at fourteen to one against it: it
 # cannot be told yet whether it helps. For a no it takes thirty to one, since models with a table can turn it down by
 # themselves. The dash-dotted line is the form in use, which explains these melts well by what the table says of which
-# are alike, whatever its values say. The melts made are not lost. The same command with `--form stock` goes on from them
-# without the table:
+# are alike, whatever its values say. The melts made are not lost. The same command with `--form stock` goes on from
+# them without the table:
 
 # %%
 # !mkbo suggest --covariance corrosion.mkbo.json --done done_corrosion.csv --form stock

@@ -29,11 +29,11 @@ turn it down, so that to do without one that would have helped costs more trials
 
 AGAINST_FORM = -math.log(30.0)
 """Log Bayes factor below which the form in use does not suit the target: the odds of `AGAINST_TABLE`, for its reason.
-On the pairs that `judge` speaks of, 10 to 1 warned of ``transfer_link`` in 3 of 8 harmed campaigns instead of 2, and
-wrongly in 1 of 48 helped ones instead of none."""
+On 36 other pairs, 10 to 1 warned of ``transfer_link`` in 3 of 8 harmed campaigns instead of 2, and wrongly in 1 of 48
+helped ones instead of none."""
 
 FORMS = ("moment", "link")
-"""Models with the table whose evidence counts. The other forms with a stock covariance multiply it by the profile of a
+"""Models with the table whose evidence counts. Other forms with a stock covariance multiply it by the profile of a
 distance, which explains noise better than the stock covariance alone does: they speak for a table even where outcomes
 are shuffled."""
 
