@@ -76,7 +76,7 @@ def describe(cov):
     print(f"{cov.record.target}: d = {d}, {len(cov.alpha)} support vectors, sigma = {cov.sigma:.3g}")
     print(f"  {cov.evaluator.describe()}")
     Z = np.random.default_rng(0).uniform(-1, 1, (max(sizes), d))
-    routes = [f"{n}: {cov.evaluator.prepare(Z[:n], Z[:TARGETS])[0].name}" for n in sizes]
+    routes = [f"{n}: {type(cov.evaluator.prepare(Z[:n], Z[:TARGETS])[0].form).__name__}" for n in sizes]
     print(f"  route between {TARGETS} points and " + ", ".join(routes))
 
 
