@@ -35,10 +35,9 @@ def diagnose(client: Client | AxClient) -> pd.DataFrame:
     pre-trained covariance; ``output_scale``, ``moment_scale`` and ``feature_scale``, its fitted scales a, b and s in
     units of the standardised metric, ``similarity_scale``, ``link_scale`` and ``link_width``, e, c and t of forms that
     have them; ``moment_share`` and ``link_share``, the shares of the prior variance at the trials that b g g' and the
-    link have;
-    ``feature_effect``, by how much the feature distance lowers correlations between trials, 0 for the stock model and
-    at most 1; ``noise``, the noise variance; ``loo_correlation`` and ``loo_log_likelihood``, how leave-one-out
-    predictions at the fitted scales agree with the metric; ``table_helps``, ``log_evidence_ratio``,
+    link have; ``feature_effect``, by how much the feature distance lowers correlations between trials, 0 for the stock
+    model and at most 1; ``noise``, the noise variance; ``loo_correlation`` and ``loo_log_likelihood``, how
+    leave-one-out predictions at the fitted scales agree with the metric; ``table_helps``, ``log_evidence_ratio``,
     ``form_log_evidence_ratio`` and ``verdict``, whether the table helps this metric and the form in use suits it, by
     the evidence of models with the table and of that form against the stock model, as `PretrainedCovariance.verdict`
     judges it. Of several tables, each has its own scales, share and effect, as in ``moment_scale_2``.
