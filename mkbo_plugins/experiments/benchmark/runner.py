@@ -232,8 +232,8 @@ def _measures(plan: Plan, records: Mapping[tuple[Hashable, ...], Record], data: 
 def campaign_key(plan: Plan, problem: str, model: str, seed: int) -> tuple[Hashable, ...]:
     """Return the key under which a campaign is stored."""
     training = training_name(plan.trainer, plan.frame)
-    how = {"repeats": plan.repeats, "own_starts": plan.own_starts, plan.control: plan.control is not None}
-    search = "_".join([plan.acquisition, *(str(name) for name, used in how.items() if used)])
+    flags = ("repeats" if plan.repeats else "", "own_starts" if plan.own_starts else "", plan.control or "")
+    search = "_".join(filter(None, (plan.acquisition, *flags)))
     return problem, plan.member(problem, seed), training, search, model, plan.trials, plan.seed(seed)
 
 
