@@ -7,6 +7,7 @@ from itertools import combinations, product
 from math import factorial
 
 import mpmath
+import numpy as np
 
 mp = mpmath.mp.clone()
 mp.dps = 40
@@ -23,6 +24,11 @@ def exact(values):
         return [exact(value) for value in values]
     except TypeError:
         return mp.mpf(float(values))
+
+
+def close(found, expected, rtol=1e-13, atol=0.0):
+    """Assert that doubles are those of the brute force."""
+    np.testing.assert_allclose(found, np.array(expected, dtype=float), rtol=rtol, atol=atol)
 
 
 def total(terms):

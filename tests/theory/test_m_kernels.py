@@ -22,7 +22,7 @@ from mkbo_plugins.core import (
 from mkbo_plugins.core.evaluation.features import log_tau_squared, monomial_weights, monomials
 from mkbo_plugins.core.theory.kernel_features import kernel_features
 from tests.theory import paper
-from tests.theory.paper import ALPHA, POINTS, exact, mp
+from tests.theory.paper import ALPHA, POINTS, close, exact, mp
 
 X = np.array(POINTS)
 SIGMA = 0.75
@@ -47,11 +47,6 @@ FREE = {
 
 each_free_kernel = pytest.mark.parametrize("name", FREE)
 each_number_of_arguments = pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
-
-
-def close(found, expected, rtol=1e-13, atol=0.0):
-    """Assert that doubles are those of the brute force."""
-    np.testing.assert_allclose(found, np.array(expected, dtype=float), rtol=rtol, atol=atol)
 
 
 def features_of(name, x):
