@@ -98,6 +98,8 @@ class Hosted:
         """Return what an acquisition function of BoTorch says of the pool."""
         import torch
 
+        # As tensors, since BoTorch rounds numbers to single precision.
+        options = {name: torch.tensor(value, dtype=torch.double) for name, value in options.items()}
         found = acquisition(self.model, **options)(torch.tensor(POOL, dtype=torch.double)[:, None, :])
         return found.detach().numpy()
 
@@ -124,12 +126,11 @@ def test_expected_improvement(hosted):
 
 
 def test_upper_confidence_bound(hosted):
-    import torch
     from botorch.acquisition import UpperConfidenceBound
 
     beta = gp_ucb_beta(4, len(POOL))
     expected = [paper.upper_confidence_bound(*hosted.moments(x), beta) for x in exact(POOL)]
-    close(hosted.merits(UpperConfidenceBound, beta=torch.tensor(beta, dtype=torch.double)), expected, rtol=1e-9)
+    close(hosted.merits(UpperConfidenceBound, beta=beta), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("t", "candidates", "delta"), [(1, 1, 0.5), (4, 25, 0.1), (50, 1000, 0.01)])
