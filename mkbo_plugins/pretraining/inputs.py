@@ -106,7 +106,21 @@ def _spaces(tables: Sequence[Any], space: Any) -> list[ParameterSpace]:
     lacking = [name for name in space.names if not any(name in columns for columns in present)]
     if lacking:
         raise SpaceError(f"parameters {lacking} of the space are columns of no table; add, rename or drop them")
-    return [ParameterSpace(tuple(p for p in space.parameters if p.name in columns)) for columns in present]
+    parted = [c for c in space.constraints if not any(set(c.names) <= set(columns) for columns in present)]
+    if parted:
+        raise SpaceError(
+            f"the constraint {parted[0]} is on parameters that no table has together; leave it out here, and describe "
+            "the target, with its constraints, by a space of its own, space= (--space)"
+        )
+    return [_part(space, columns) for columns in present]
+
+
+def _part(space: ParameterSpace, columns: Sequence[Any]) -> ParameterSpace:
+    """Return the parameters of a space that are columns, and the constraints on these."""
+    return ParameterSpace(
+        tuple(p for p in space.parameters if p.name in columns),
+        tuple(c for c in space.constraints if set(c.names) <= set(columns)),
+    )
 
 
 def _check_spaces(spaces: Sequence[Any]) -> None:
