@@ -164,7 +164,7 @@ class LinearConstraint:
         if left:
             ends = {"at_least": self.at_least, "at_most": self.at_most}
             moved = {key: None if value is None else value - shift for key, value in ends.items()}
-            return replace(self, coefficients=left, **moved)  # type: ignore[arg-type]
+            return replace(self, coefficients=left, **moved)
         slack = 1e-9 * max(map(abs, known.values()))
         if not self.least - slack <= shift <= self.most + slack:
             raise SpaceError(f"the fixed values {dict(fixed)} break the constraint {self}: they give {shift:.10g}")
@@ -239,10 +239,10 @@ def _empty(parameters: Sequence[Parameter], constraints: Sequence[LinearConstrai
 
 def _reach(parameters: Sequence[Parameter], constraint: LinearConstraint) -> str:
     """Return in words between which numbers a form lies within the bounds."""
-    ends = [
-        (weight * p.lower, weight * p.upper) for p in parameters for n, weight in constraint.coefficients if n == p.name
-    ]  # type: ignore[attr-defined]
-    low, high = sum(map(min, ends)), sum(map(max, ends))
+    region = polytope(parameters, [constraint])
+    (weights,) = region.matrix
+    ends = np.sort([weights * region.lower, weights * region.upper], axis=0).sum(axis=1)
+    low, high = map(float, ends)
     if low <= constraint.most and high >= constraint.least:
         return "whole numbers within the bounds do not give it"
     return f"within the bounds, {constraint.form} lies between {low:g} and {high:g}"
@@ -255,8 +255,8 @@ def _check_room(parameters: Sequence[Parameter], constraints: Sequence[LinearCon
         if ends is not None and ends[1] - ends[0] <= PINNED * float(axis @ (region.upper - region.lower)):
             about = ", ".join(str(constraint) for constraint in constraints if parameter.name in constraint.names)
             raise SpaceError(
-                f"the constraints leave parameter {parameter.name!r} the single value {ends[0]:.10g} ({about}); leave it "
-                f"out of the space, or fix it, fixed={{{parameter.name!r}:{ends[0]:.10g}}} (--fix NAME=VALUE)"
+                f"the constraints leave parameter {parameter.name!r} the single value {ends[0]:.10g} ({about}); leave "
+                f"it out of the space, or fix it, fixed={{{parameter.name!r}:{ends[0]:.10g}}} (--fix NAME=VALUE)"
             )
 
 

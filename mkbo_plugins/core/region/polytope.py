@@ -56,7 +56,7 @@ class Polytope:
 
     def contains(self, X: Float[np.ndarray, "n d"], tolerance: float = EXACT) -> Bool[np.ndarray, " n"]:
         """Return at which points (n, d) all constraints, bounds among them, are kept, (n,)."""
-        inside = ((X >= self.lower) & (X <= self.upper)).all(axis=1)
+        inside = ((self.lower <= X) & (self.upper >= X)).all(axis=1)
         return inside & (np.abs(self.excess(X)) <= tolerance * self.scale).all(axis=1)
 
     def extreme(self, direction: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"] | None:

@@ -1,5 +1,6 @@
 """Even draws from a polytope, and small steps within it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -86,10 +87,10 @@ class Walk:
         """
         found, todo = X.copy(), np.ones(len(X), dtype=bool)
         inside = self.polytope
-        for rounding in (np.round, np.floor, np.ceil):
+        for rounding in (None, np.floor, np.ceil):
             rounded = np.where(self._whole, X, _to_decimals(X, decimals, rounding))
             rounded = np.clip(rounded, inside.lower, inside.upper)
-            attempts = [rounded] if rounding is not np.round else [rounded, *self._completed(rounded, decimals)]
+            attempts = [rounded] if rounding is not None else [rounded, *self._completed(rounded, decimals)]
             for attempt in attempts:
                 fits = todo & inside.contains(attempt)
                 found[fits], todo = attempt[fits], todo & ~fits
@@ -106,7 +107,7 @@ class Walk:
             rest = e - np.delete(rounded, columns, axis=1) @ np.delete(E, columns, axis=1).T
             solved[:, columns] = rest @ np.linalg.pinv(E[:, columns]).T
             neat = solved.copy()
-            neat[:, columns] = _to_decimals(solved, decimals, np.round)[:, columns]
+            neat[:, columns] = _to_decimals(solved, decimals)[:, columns]
             attempts += [neat, solved]
         return attempts
 
@@ -304,10 +305,12 @@ class Walk:
 
 
 def _to_decimals(
-    X: Float[np.ndarray, "n d"], decimals: Int[np.ndarray, " d"], rounding: np.ufunc
+    X: Float[np.ndarray, "n d"],
+    decimals: Int[np.ndarray, " d"],
+    rounding: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Float[np.ndarray, "n d"]:
-    """Return coordinates rounded to decimals, with no digits behind these."""
-    stepped = X if rounding is np.round else rounding(X * 10.0**decimals) / 10.0**decimals
+    """Return coordinates rounded to decimals, to the nearest ones or otherwise, with no digits behind these."""
+    stepped = X if rounding is None else rounding(X * 10.0**decimals) / 10.0**decimals
     return np.array([[round(float(v), int(k)) for v, k in zip(x, decimals, strict=True)] for x in stepped])
 
 
