@@ -75,8 +75,8 @@ class Walk:
     def on_steps(self, X: Float[np.ndarray, "n d"], decimals: Int[np.ndarray, " d"]) -> Float[np.ndarray, "n d"]:
         """Return points (n, d) of the polytope with continuous coordinates rounded where that keeps its constraints.
 
-        Where all can be, all are; else those that equalities leave over make up for the others; a point where neither
-        is possible stays.
+        Where all can be, all are; else some make up for the others by what equalities ask of them; a point where
+        neither is possible stays.
 
         Parameters
         ----------
@@ -85,31 +85,26 @@ class Walk:
         decimals
             Number of decimals of each coordinate, (d,), negative for tens and so on.
         """
-        found, todo = X.copy(), np.ones(len(X), dtype=bool)
+        found, todo = X.copy(), np.arange(len(X))
         inside = self.polytope
         for rounding in (None, np.floor, np.ceil):
-            rounded = np.where(self._whole, X, _to_decimals(X, decimals, rounding))
-            rounded = np.clip(rounded, inside.lower, inside.upper)
-            attempts = [rounded] if rounding is not None else [rounded, *self._completed(rounded, decimals)]
-            for attempt in attempts:
-                fits = todo & inside.contains(attempt)
-                found[fits], todo = attempt[fits], todo & ~fits
+            for columns, neat in [(None, True), *((c, n) for c in self._pivots for n in (True, False))]:
+                tried = np.where(self._whole, X[todo], _to_decimals(X[todo], decimals, rounding))
+                tried = np.clip(tried, inside.lower, inside.upper)
+                if columns is not None:
+                    tried[:, columns] = self._solved(tried, columns)
+                    tried = _to_decimals(tried, decimals) if neat else tried
+                fits = inside.contains(tried)
+                found[todo[fits]], todo = tried[fits], todo[~fits]
+                if not len(todo):
+                    return found
         return found
 
-    def _completed(
-        self, rounded: Float[np.ndarray, "n d"], decimals: Int[np.ndarray, " d"]
-    ) -> list[Float[np.ndarray, "n d"]]:
-        """Return points in which some coordinates solve the equalities, given the others, once more rounded or not."""
+    def _solved(self, X: Float[np.ndarray, "n d"], columns: Int[np.ndarray, " r"]) -> Float[np.ndarray, "n r"]:
+        """Return coordinates, (n, r), that solve the equalities, given the others of points (n, d)."""
         E, e = self._raw_equalities
-        attempts = []
-        for columns in self._pivots:
-            solved = rounded.copy()
-            rest = e - np.delete(rounded, columns, axis=1) @ np.delete(E, columns, axis=1).T
-            solved[:, columns] = rest @ np.linalg.pinv(E[:, columns]).T
-            neat = solved.copy()
-            neat[:, columns] = _to_decimals(solved, decimals)[:, columns]
-            attempts += [neat, solved]
-        return attempts
+        rest = e - np.delete(X, columns, axis=1) @ np.delete(E, columns, axis=1).T
+        return rest @ np.linalg.pinv(E[:, columns]).T
 
     @cached_property
     def _whole(self) -> Bool[np.ndarray, " d"]:
