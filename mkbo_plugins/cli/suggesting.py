@@ -276,4 +276,4 @@ def _print(console: Console, advice: "Advice", outcome: str) -> None:
 
 
 def _short(value: Any) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)  # fewer digits could break a constraint
+    return f"{value:.15g}" if isinstance(value, float) else str(value)  # fewer digits could break a constraint

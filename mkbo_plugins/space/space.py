@@ -17,7 +17,6 @@ from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.region.walk import Walk
-from mkbo_plugins.core.training.subset import farthest_point_subset
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import BY_PLACE, RowNames
@@ -286,6 +285,8 @@ class ParameterSpace:
         raw = self.from_unit(unit)
         if not self.constraints or not n:
             return raw
+        from mkbo_plugins.core.training.subset import farthest_point_subset
+
         raw[:, self.constrained] = self.walk.draws(count, np.random.default_rng(seed))
         return raw[farthest_point_subset(np.asarray(self.to_coordinates(raw, "unit")), n)]
 
