@@ -14,6 +14,7 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData
 from ax.service.ax_client import AxClient
 
+from mkbo_plugins.ax.constraints import warn_of_lost_in_experiment
 from mkbo_plugins.ax.encoding import concerning, ranges
 from mkbo_plugins.ax.nodes import (
     PretrainedNode,
@@ -139,7 +140,7 @@ def use_pretrained(
     -----
     TableWarning
         If bounds in the experiment are unlikely to be in the units of the table; see
-        `mkbo_plugins.tables.ranges.warn_of_units`.
+        `mkbo_plugins.tables.ranges.warn_of_units`. If the experiment does not keep a constraint of the table's space.
     """
     if not isinstance(client, (Client, AxClient)):
         raise MkboError(f"client must be an Ax Client or AxClient, got {type(client).__name__}")
@@ -213,6 +214,7 @@ def _check_space(
     for cov in {one.fingerprint: one for one in covs.values()}.values():
         own = concerning(cov.space, search_space, rename, fixed)
         warn_of_units(cov.space, ranges(cov.space, search_space, *own), own[1], stacklevel=3)
+        warn_of_lost_in_experiment(cov.space, search_space, *own, stacklevel=3)
 
 
 def _sobol_node(trials: int, next_node: str, seed: int) -> GenerationNode:

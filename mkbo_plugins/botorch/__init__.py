@@ -9,6 +9,7 @@ except ImportError as error:
 
 from mkbo_plugins.botorch import features as _features  # noqa: F401 - registers the feature map for path sampling
 from mkbo_plugins.botorch.average import AverageGP, pretrained_average
+from mkbo_plugins.botorch.constraints import linear_constraints
 from mkbo_plugins.botorch.evidence import table_verdict
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
@@ -20,6 +21,7 @@ __all__ = [
     "NamedFrame",
     "PretrainedKernel",
     "PretrainedMean",
+    "linear_constraints",
     "pretrained_average",
     "pretrained_gp",
     "table_verdict",

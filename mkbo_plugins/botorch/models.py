@@ -15,6 +15,7 @@ from gpytorch.module import Module
 from jaxtyping import Float
 from torch import Tensor
 
+from mkbo_plugins.botorch.constraints import warn_of_lost_in_target
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.logarithms import fit_logarithm
@@ -113,8 +114,8 @@ def pretrained_gp(
     -----
     TableWarning
         If a parameter lies outside its bounds in every row, as it does when units are mistaken; if bounds in `space`
-        are unlikely to be in the units of the table, see `mkbo_plugins.tables.ranges.warn_of_units`; or if outcomes
-        vary so little that the host cuts off variances.
+        are unlikely to be in the units of the table, see `mkbo_plugins.tables.ranges.warn_of_units`; if `space` does
+        not keep a constraint of the table's space; or if outcomes vary so little that the host cuts off variances.
     """
     check_covariance(cov)
     chosen = cov.form(form)
@@ -139,6 +140,7 @@ def pretrained_gp(
     _warn_outside(frame, train_X)
     _warn_of_small(train_Y)
     warn_of_units(cov.space, {p.name: p for p in frame.target_space.parameters if p.name in cov.space.names}, fixed)
+    warn_of_lost_in_target(cov.space, frame.target_space, fixed)
     if stock_only:
         return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, input_transform=frame, **kwargs)
     outputs = train_Y.shape[-1]

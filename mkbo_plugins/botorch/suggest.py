@@ -14,6 +14,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from jaxtyping import Float
 from scipy.stats import norm
 
+from mkbo_plugins.botorch.constraints import warn_of_lost_in_target
 from mkbo_plugins.botorch.improvement import noisy_improvement
 from mkbo_plugins.botorch.models import pretrained_gp
 from mkbo_plugins.core.forms import DEFAULT_FORM
@@ -61,8 +62,8 @@ def suggest(
     space, fixed, form
         As for `pretrained_gp`.
     candidates
-        Points to choose from, (M, d) in raw units, each to be tried once; None means anywhere in the space, real
-        parameters in steps of about a thousandth of their range.
+        Points to choose from, (M, d) in raw units, each to be tried once; None means anywhere in the space
+        where its constraints are kept, real parameters in steps of about a thousandth of their range.
     minimise
         Whether small outcomes are good.
     direction
@@ -90,6 +91,7 @@ def suggest(
     advice = Advice((), len(trials.y), len(trials.pending), best)
     if len(trials.y) < FEWEST or np.ptp(trials.y) == 0:
         warn_of_units(cov.space, {}, fixed)
+        warn_of_lost_in_target(cov.space, columns.target, fixed)
         return replace(advice, suggestions=tuple(first_points(tables, pool, trials, n, direction)))
     with manual_seed(seed):
         outcomes = _Outcomes.of(trials.y, minimise)

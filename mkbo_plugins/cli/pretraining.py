@@ -11,10 +11,12 @@ from rich.console import Console
 from mkbo_plugins.cli.messages import check_ignored, check_writable, print_json
 from mkbo_plugins.cli.options import IGNORE, TABLES, TASK, TaskName
 from mkbo_plugins.cli.summary import print_summary, summary
-from mkbo_plugins.errors import TableError, TableWarning
+from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.messages.commands import GOES_ON, plain_errors
 from mkbo_plugins.pretraining.training import pretrain as train
+from mkbo_plugins.space.parameters import Numeric
 from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.compositions import constant_sums
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, sheet_of
 from mkbo_plugins.tables.inspection import doubts_of_columns
 
@@ -50,7 +52,10 @@ def pretrain(
     ],
     space: Annotated[
         Path | None,
-        typer.Option(help="TOML file: a [name] section with bounds = [low, high] or levels = [...] per parameter."),
+        typer.Option(
+            help="TOML file: a [name] section with bounds = [low, high] or levels = [...] per parameter, a "
+            "[[constraint]] section with sum = [names] and equals, at_most or at_least per linear constraint."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="File to write; TABLE.mkbo.json beside a single table if left out.")
@@ -145,4 +150,22 @@ def _space_from_table(
         "table; give a space if the target's range is wider",
         highlight=False,
     )
+    return _with_sums(console, table, space)
+
+
+def _with_sums(console: Console, table: "pd.DataFrame", space: ParameterSpace) -> ParameterSpace:
+    """Return a space taken from a table with a constraint for columns that sum to a constant in every row."""
+    numeric = {p.name: table[p.name].tolist() for p in space.parameters if isinstance(p, Numeric)}
+    for found in filter(lambda one: one.complete, constant_sums(numeric)):
+        try:
+            space = ParameterSpace(space.parameters, (*space.constraints, found.constraint))
+        except SpaceError:
+            continue  # not within the extremes, up to rounding; training remarks on the columns
+        console.print(
+            f"columns {list(found.names)} sum to {found.total:g} in every row: this is taken as a constraint, which "
+            "suggestions keep; give a space if it is an accident",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
     return space

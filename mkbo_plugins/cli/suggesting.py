@@ -19,6 +19,7 @@ from mkbo_plugins.messages.commands import plain_errors
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.space import ParameterSpace, check_columns
+from mkbo_plugins.tables.constraints import warn_broken
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, write_table_file
 from mkbo_plugins.tables.table import warn_outside
 from mkbo_plugins.tables.trials import Trials, check_not_mistaken, differ, outcome_column
@@ -93,13 +94,14 @@ def suggest(
         cov = PretrainedCovariance.load(covariance)
         fixed = _fixed(cov, fix or [])
         given = None if space is None else read_space_file(space)
-        searched = given or ParameterSpace(tuple(p for p in cov.space.parameters if p.name not in fixed))
+        searched = given or cov.space.without(fixed)
         pool = None if candidates is None else read_table_file(candidates, searched)
         if pool is not None:
             _check_fixed(pool, fixed, cov)
         points = None if pool is None else searched.to_raw(pool)
         if points is not None:
             warn_outside(points, searched, RowNames.of(pool))
+            warn_broken(points, searched, RowNames.of(pool))
         trials, outcome = _trials(done, target, cov, searched, pool, fixed)
         if out is not None:
             _check_merged(out, outcome, searched, trials)
@@ -274,4 +276,4 @@ def _print(console: Console, advice: "Advice", outcome: str) -> None:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)  # fewer digits could break a constraint

@@ -155,12 +155,12 @@ class CombinedCovariance(TrainedCovariance, kind="members"):
 
 
 def union_of_spaces(spaces: Sequence[ParameterSpace]) -> ParameterSpace:
-    """Return the parameters of several spaces, in order of first appearance.
+    """Return the parameters and constraints of several spaces, in order of first appearance.
 
     Raises
     ------
     SpaceError
-        If one that several have is not described alike in each.
+        If a parameter that several have is not described alike in each, or constraints cannot be kept together.
     """
     found: dict[str, Parameter] = {}
     for number, space in enumerate(spaces, 1):
@@ -171,4 +171,5 @@ def union_of_spaces(spaces: Sequence[ParameterSpace]) -> ParameterSpace:
                     f"parameter {parameter.name!r} is described as {known.to_spec()} for one table and as "
                     f"{parameter.to_spec()} for table {number}; give all tables one ParameterSpace"
                 )
-    return ParameterSpace(tuple(found.values()))
+    constraints = dict.fromkeys(constraint for space in spaces for constraint in space.constraints)
+    return ParameterSpace(tuple(found.values()), tuple(constraints))

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from mkbo_plugins.core.kernels import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential, TaylorSeries
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.errors import ArtefactError
+from mkbo_plugins.space.constraints import LinearConstraint
 from mkbo_plugins.space.parameters import is_finite_number
 from mkbo_plugins.space.space import ParameterSpace
 
@@ -102,10 +103,16 @@ class Reader:
         return [Reader(entry, f"{self.path}{key}[{i}].") for i, entry in enumerate(entries)]
 
 
-def encode_space(space: ParameterSpace) -> list[list[Any]]:
-    """Return the saved form of a space."""
-    # A list, because the order of the parameters is part of the space.
-    return [[name, spec] for name, spec in space.to_dict().items()]
+def encode_space(space: ParameterSpace) -> dict[str, Any]:
+    """Return the saved form of a space, merged into what it belongs to."""
+    # Lists, because orders are part of the space; files without constraints know nothing of these.
+    constraints = [
+        {"at_least": c.at_least, "at_most": c.at_most, "coefficients": [list(pair) for pair in c.coefficients]}
+        for c in space.constraints
+    ]
+    return ({"constraints": constraints} if constraints else {}) | {
+        "space": [[name, spec] for name, spec in space.to_dict().items()]
+    }
 
 
 def decode_space(content: Reader) -> ParameterSpace:
@@ -118,7 +125,17 @@ def decode_space(content: Reader) -> ParameterSpace:
         raise ArtefactError("'space' must be a list of names with their descriptions")
     if len({name for name, _ in entries}) < len(entries):
         raise ArtefactError("'space' names a parameter twice")
-    return ParameterSpace.from_dict(dict(entries))
+    constraints = content.each_below("constraints") if "constraints" in content.values else []
+    return ParameterSpace.from_dict(dict(entries), constraints=map(_decode_constraint, constraints))
+
+
+def _decode_constraint(encoded: Reader) -> LinearConstraint:
+    pairs: Any = encoded.values.get("coefficients")
+    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise ArtefactError(f"{encoded.path}'coefficients' must be a list of names with their numbers")
+    return LinearConstraint(
+        tuple(map(tuple, pairs)), encoded.optional_number("at_least"), encoded.optional_number("at_most")
+    )
 
 
 def encode_kernel(kernel: FreeKernel) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class MixtureCovariance(Covariance, kind="mixture"):
             "frame": self.frame,
             "loo_mse": self.loo_mse,
             "mixture": mixture,
-            "space": encode_space(self.space),
+            **encode_space(self.space),
             "target": self.target,
         }
 

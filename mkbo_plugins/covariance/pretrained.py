@@ -275,7 +275,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             "log_target": self.log_target,
             "mean_diagonal": self.fixed.mean_diagonal,
             "record": self.record.to_content(),
-            "space": encode_space(self.space),
+            **encode_space(self.space),
         }
 
     @classmethod

@@ -45,6 +45,10 @@ class RowNames:
         origin = getattr(index, "name", None)
         return cls(tuple(index), origin) if isinstance(origin, Origin) else cls(numbers)  # type: ignore[arg-type]
 
+    def only(self, positions: Iterable[int]) -> "RowNames":
+        """Return the names of the rows at positions counting from 0."""
+        return RowNames([i if self.numbers is None else self.numbers[i] for i in positions], self.origin)
+
     def at(self, positions: Iterable[int]) -> str:
         """Return the names of rows at positions counting from 0, the first ten of many."""
         numbers = [int(i if self.numbers is None else self.numbers[i]) for i in positions]

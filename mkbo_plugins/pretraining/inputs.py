@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mkbo_plugins.covariance.combined import union_of_spaces
-from mkbo_plugins.errors import MkboError, MkboWarning, SpaceError, TableError
+from mkbo_plugins.errors import MkboError, MkboWarning, SpaceError, TableError, TableWarning
+from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.compositions import sums_not_said
+from mkbo_plugins.tables.table import TrainingTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,13 @@ class Source:
         if self.label:
             warning.args = (f"{self.label}: {warning}",)
         return warning
+
+    def remarks(self, data: TrainingTable) -> list[MkboWarning]:
+        """Return remarks on columns of its rows that sum to a constant of which the space does not speak."""
+        columns = dict(zip(self.space.names, data.X.T, strict=True))
+        rows = RowNames.of(self.table).only(data.numbers.tolist())
+        found = sums_not_said(columns, rows, self.space.parameters, self.space.constraints)
+        return [TableWarning(remark) for remark in found]
 
 
 def sources_of(table: Any, target: Any, space: Any, groups: Any, sample_weight: Any) -> list[Source]:
@@ -106,7 +116,21 @@ def _spaces(tables: Sequence[Any], space: Any) -> list[ParameterSpace]:
     lacking = [name for name in space.names if not any(name in columns for columns in present)]
     if lacking:
         raise SpaceError(f"parameters {lacking} of the space are columns of no table; add, rename or drop them")
-    return [ParameterSpace(tuple(p for p in space.parameters if p.name in columns)) for columns in present]
+    parted = [c for c in space.constraints if not any(set(c.names) <= set(columns) for columns in present)]
+    if parted:
+        raise SpaceError(
+            f"the constraint {parted[0]} is on parameters that no table has together; leave it out here, and describe "
+            "the target, with its constraints, by a space of its own, space= (--space)"
+        )
+    return [_part(space, columns) for columns in present]
+
+
+def _part(space: ParameterSpace, columns: Sequence[Any]) -> ParameterSpace:
+    """Return the parameters of a space that are columns, and the constraints on these."""
+    return ParameterSpace(
+        tuple(p for p in space.parameters if p.name in columns),
+        tuple(c for c in space.constraints if set(c.names) <= set(columns)),
+    )
 
 
 def _check_spaces(spaces: Sequence[Any]) -> None:

@@ -125,7 +125,8 @@ def pretrain(
     GridEdgeWarning
         If the best value of a grid is its first or last one.
     TableWarning
-        If the table is usable, but rows repeat, lie outside the bounds or were left out.
+        If the table is usable, but rows repeat, lie outside the bounds, break a constraint or were left out; or if
+        columns sum to a constant and no constraint says so.
     SampleWarning
         If only some rows were trained on; its ``rows`` names them.
 
@@ -166,6 +167,8 @@ def pretrain(
                 sample_weight=source.sample_weight,
                 missing=missing,
             )
+            for remark in source.remarks(data):
+                warnings.warn(source.named(remark), stacklevel=2)
             rows.append(Rows.of(data, source.space, settings))
     fits: list[Fitted] = []
     for source, one in zip(reversed(sources), reversed(rows), strict=True):

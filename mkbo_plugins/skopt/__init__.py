@@ -8,7 +8,15 @@ except ImportError as error:
     ) from error
 
 from mkbo_plugins.skopt.columns import parameter_space
+from mkbo_plugins.skopt.constraints import space_constraint
 from mkbo_plugins.skopt.kernel import PretrainedKernel
 from mkbo_plugins.skopt.regressor import PretrainedRegressor, mixture_regressor, pretrained_regressor
 
-__all__ = ["PretrainedKernel", "PretrainedRegressor", "mixture_regressor", "parameter_space", "pretrained_regressor"]
+__all__ = [
+    "PretrainedKernel",
+    "PretrainedRegressor",
+    "mixture_regressor",
+    "parameter_space",
+    "pretrained_regressor",
+    "space_constraint",
+]

@@ -23,6 +23,7 @@ from mkbo_plugins.covariance.base import Covariance, Directions, check_covarianc
 from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.errors import FitError, KernelError
 from mkbo_plugins.skopt.columns import column_map
+from mkbo_plugins.skopt.constraints import warn_of_lost_by_dimensions
 from mkbo_plugins.skopt.dimensions import INPUTS
 from mkbo_plugins.skopt.kernel import PretrainedKernel
 from mkbo_plugins.space.parameters import is_finite_number
@@ -356,12 +357,14 @@ def pretrained_regressor(
     -----
     TableWarning
         If bounds of a dimension are unlikely to be in the units of the table; see
-        `mkbo_plugins.tables.ranges.warn_of_units`.
+        `mkbo_plugins.tables.ranges.warn_of_units`. If the table's space has constraints, since dimensions have none;
+        see `space_constraint` for what the host can keep.
     """
     check_covariance(cov)
     columns = column_map(cov, dimensions, cov.form(form), names, fixed)
     targets = {d.name: d.parameter for d in columns.dimensions if d.name in cov.space.names}
     warn_of_units(cov.space, {name: target for name, target in targets.items() if target is not None}, fixed)
+    warn_of_lost_by_dimensions(cov.space, columns)
     kernel = PretrainedKernel(cov, columns, form)
     priors = kernel.model.priors
     scales = len(kernel.model.form.hyperparameters)

@@ -120,16 +120,16 @@ def _target_space(pretrained: ParameterSpace, space: ParameterSpace | None, fixe
         raise SpaceError(
             f"space must be a ParameterSpace, got {type(space).__name__}; ParameterSpace.from_dict makes one"
         )
-    remaining = tuple(p for p in pretrained.parameters if p.name not in fixed)
+    remaining = [name for name in pretrained.names if name not in fixed]
     check_names(
         pretrained,
-        [p.name for p in remaining] if space is None else space.names,
+        remaining if space is None else space.names,
         fixed,
         lacks="the target's space lacks",
         within="in the target's space",
         remedy=_OPTION,
     )
-    return ParameterSpace(remaining) if space is None else space
+    return pretrained.without(fixed) if space is None else space
 
 
 def _column_names(

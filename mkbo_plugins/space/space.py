@@ -16,9 +16,11 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.region.walk import Walk
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import BY_PLACE, RowNames
+from mkbo_plugins.space.constraints import LinearConstraint, check_constraints, polytope
 from mkbo_plugins.space.parameters import (
     FRAMES,
     Categorical,
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN_VALUES = 5
+SPARE, MOST_SPARE = 4, 1024
+"""Draws for each space-filling point where constraints leave no cube to fill, and most of them beyond the points."""
 
 
 @dataclass(frozen=True)
@@ -46,26 +50,33 @@ class ParameterSpace:
     ----------
     parameters
         The parameters, in column order; names must differ.
+    constraints
+        Linear constraints on them, in raw units, which whatever is suggested keeps.
 
     Raises
     ------
     SpaceError
-        If there is no parameter, or two share a name.
+        If there is no parameter, or two share a name; or if constraints cannot be kept, or are not about real or whole
+        numbers on linear scales.
     """
 
     parameters: tuple[Parameter, ...]
+    constraints: tuple[LinearConstraint, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
+        object.__setattr__(self, "constraints", tuple(map(LinearConstraint.of, self.constraints)))
         if not self.parameters:
             raise SpaceError("a space needs at least one parameter; describe one, such as {'power': (0, 10)}")
         strange = next((p for p in self.parameters if not isinstance(p, Parameter)), None)
         if strange is not None:
             raise SpaceError(f"a space is made of parameters, got {strange!r}; ParameterSpace.from_dict makes them")
         check_distinct(self.names, "parameter")
+        if self.constraints:
+            check_constraints(self.parameters, self.constraints)
 
     @classmethod
-    def from_dict(cls, spec: Mapping[str, Any]) -> "ParameterSpace":
+    def from_dict(cls, spec: Mapping[str, Any], constraints: Iterable[Any] = ()) -> "ParameterSpace":
         """Build a space from a mapping of parameter names to short descriptions.
 
         Parameters
@@ -74,21 +85,34 @@ class ParameterSpace:
             ``(low, high)`` for a real parameter, with ``"log"`` and/or ``"int"`` appended for a logarithmic scale or
             whole numbers; a list of levels for a categorical one (ordered, and placed by value, if all are numbers);
             or a mapping with ``bounds`` (and ``log``, ``integer``) or ``levels`` (and ``ordered``).
+        constraints
+            Linear constraints in raw units: mappings with ``sum``, a list of names, or ``coefficients``, a mapping of
+            names to numbers; and with ``equals``, or ``at_least`` and/or ``at_most``. They are about real and whole
+            numbers on linear scales.
 
         Raises
         ------
         SpaceError
-            If a description is not one of these; the message names the parameter.
+            If a description is not one of these; the message names the parameter. If constraints cannot be kept; the
+            message names them.
 
         Examples
         --------
         >>> space = ParameterSpace.from_dict({"lr": (1e-5, 1e-1, "log"), "gas": ["Argon", "Air"]})
         >>> space.coordinate_names
         ('lr', 'gas=Argon', 'gas=Air')
+        >>> bounds = {"sand": (0, 80), "lime": (0, 40), "water": (5, 30)}
+        >>> mixture = ParameterSpace.from_dict(bounds, constraints=[{"sum": list(bounds), "equals": 100}])
+        >>> print(*mixture.constraints)
+        sand + lime + water = 100
         """
         if not isinstance(spec, Mapping):
             raise SpaceError(f"a space is described by a mapping of names, got {type(spec).__name__}")
-        return cls(tuple(parse_parameter(name, entry) for name, entry in spec.items()))
+        if isinstance(constraints, (str, Mapping)) or not isinstance(constraints, Iterable):
+            raise SpaceError(
+                f"constraints must be a list, such as [{{'sum': ['a', 'b'], 'equals': 100}}], got {constraints!r:.60}"
+            )
+        return cls(tuple(parse_parameter(name, entry) for name, entry in spec.items()), tuple(constraints))
 
     @classmethod
     def from_table(cls, table: "pd.DataFrame", target: str) -> "ParameterSpace":
@@ -114,8 +138,39 @@ class ParameterSpace:
         return cls(tuple(parameter_of_column(table[name]) for name in present if name != target))
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return a mapping that `from_dict` reads back into an equal space."""
+        """Return a mapping that `from_dict` reads back into a space that is equal but for constraints."""
         return {parameter.name: parameter.to_spec() for parameter in self.parameters}
+
+    def without(self, fixed: Mapping[str, Any]) -> "ParameterSpace":
+        """Return the space of the other parameters where some are constant, with what is left of its constraints.
+
+        Parameters
+        ----------
+        fixed
+            User-facing values by name.
+
+        Raises
+        ------
+        SpaceError
+            If a name is unknown, a value is not one its parameter can take, or constraints cannot be kept with it.
+        """
+        raw = {name: self[name].to_raw(value) for name, value in fixed.items()}
+        left = [constraint.given(raw) for constraint in self.constraints]
+        return ParameterSpace(
+            tuple(p for p in self.parameters if p.name not in raw),
+            tuple(constraint for constraint in left if constraint is not None),
+        )
+
+    @cached_property
+    def constrained(self) -> tuple[int, ...]:
+        """Places of the parameters that constraints name."""
+        named = {name for constraint in self.constraints for name in constraint.names}
+        return tuple(j for j, name in enumerate(self.names) if name in named)
+
+    @cached_property
+    def walk(self) -> Walk:
+        """What draws points of these parameters that keep the constraints; there must be some."""
+        return Walk(polytope([self.parameters[j] for j in self.constrained], self.constraints))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -214,18 +269,32 @@ class ParameterSpace:
         return [{p.name: p.from_raw(v) for p, v in zip(self.parameters, row, strict=True)} for row in array]
 
     def sobol(self, n: int, seed: int | None = 0) -> Float[np.ndarray, "n columns"]:
-        """Return `n` space-filling raw points, (n, number of parameters), from a scrambled Sobol sequence."""
+        """Return `n` space-filling raw points, (n, number of parameters), from a scrambled Sobol sequence.
+
+        Parameters that constraints name are drawn evenly from what these leave, and of some more points those are
+        taken that lie far from one another.
+        """
         for name, value in {"n": n, "seed": 0 if seed is None else seed}.items():
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
                 raise SpaceError(f"{name} must be a whole number of at least 0, got {value!r}")
         from scipy.stats import qmc
 
+        count = max(n, min(SPARE * n, MOST_SPARE)) if self.constraints else n
         engine = qmc.Sobol(len(self.parameters), seed=seed)
-        unit = engine.random_base2(max(0, math.ceil(math.log2(max(n, 1)))))[:n]
-        return self.from_unit(unit)
+        unit = engine.random_base2(max(0, math.ceil(math.log2(max(count, 1)))))[:count]
+        raw = self.from_unit(unit)
+        if not self.constraints or not n:
+            return raw
+        from mkbo_plugins.core.training.subset import farthest_point_subset
+
+        raw[:, self.constrained] = self.walk.draws(count, np.random.default_rng(seed))
+        return raw[farthest_point_subset(np.asarray(self.to_coordinates(raw, "unit")), n)]
 
     def from_unit(self, unit: Float[np.ndarray, "n columns"]) -> Float[np.ndarray, "n columns"]:
-        """Map points of the unit cube, (n, number of parameters), to raw ones spread evenly over the space."""
+        """Map points of the unit cube, (n, number of parameters), to raw ones spread evenly between the bounds.
+
+        Constraints are not kept.
+        """
         return np.column_stack([p.from_unit(unit[:, j]) for j, p in enumerate(self.parameters)])
 
 

@@ -80,6 +80,8 @@ class FiniteCandidates:
 class SpaceCandidates:
     """Points anywhere in a space, searched by points spread over it and random steps from the best of these.
 
+    All keep the constraints of the space.
+
     Parameters
     ----------
     space
@@ -98,7 +100,11 @@ class SpaceCandidates:
     @cached_property
     def initial(self) -> Float[np.ndarray, "M d"]:
         """Points spread over the space, (M, d)."""
-        return self._raw(self._unit)
+        raw = self._raw(self._unit)
+        if self._kept:
+            draws = self.space.walk.draws(len(raw), np.random.default_rng(self.seed))
+            raw[:, self._kept] = self.space.walk.on_steps(draws, self._decimals)
+        return raw
 
     def number(self, index: int) -> int | None:
         """Return None: these candidates have no numbers."""
@@ -127,16 +133,30 @@ class SpaceCandidates:
         unit, values = self._unit[kept], merit(points)
         rng = np.random.default_rng(self.seed)
         for width in STEPS:
-            centres = unit[np.argsort(-values)[:CENTRES]]
+            best = np.argsort(-values)[:CENTRES]
+            centres = unit[best]
             steps = rng.normal(0.0, width, (len(centres), NEIGHBOURS, unit.shape[1]))
             near = np.clip(centres[:, None, :] + steps, 0.0, 1 - 1e-12).reshape(-1, unit.shape[1])
             raw = self._raw(near)
+            if self._kept:
+                around = np.repeat(points[best], NEIGHBOURS, axis=0)[:, self._kept]
+                raw[:, self._kept] = self.space.walk.on_steps(self.space.walk.near(around, width, rng), self._decimals)
             fresh = differ(raw, tried)
             if fresh.any():
                 unit, points = np.concatenate([unit, near[fresh]]), np.concatenate([points, raw[fresh]])
                 values = np.concatenate([values, merit(raw[fresh])])
         i = int(np.argmax(values))
         return i, points[i : i + 1]
+
+    @property
+    def _kept(self) -> list[int]:
+        """Places of the parameters that constraints name."""
+        return list(self.space.constrained)
+
+    @cached_property
+    def _decimals(self) -> Int[np.ndarray, " c"]:
+        region = self.space.walk.polytope
+        return _decimals(region.upper - region.lower)
 
     def _raw(self, unit: Float[np.ndarray, "M d"]) -> Float[np.ndarray, "M d"]:
         raw = self.space.from_unit(unit)
@@ -148,9 +168,13 @@ def _settable(parameter: Parameter, values: Float[np.ndarray, " n"]) -> Float[np
     if not isinstance(parameter, Numeric) or parameter.integer:
         return values
     extent = values if parameter.log else np.full_like(values, parameter.upper - parameter.lower)
-    decimals = np.ceil(-np.log10(extent / RESOLUTION)).astype(int)
-    rounded = [round(float(v), int(k)) for v, k in zip(values, decimals, strict=True)]
+    rounded = [round(float(v), int(k)) for v, k in zip(values, _decimals(extent), strict=True)]
     return np.clip(rounded, parameter.lower, parameter.upper)
+
+
+def _decimals(extent: Float[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Return the numbers of decimals that divide extents into `RESOLUTION` steps or more."""
+    return np.ceil(-np.log10(extent / RESOLUTION)).astype(int)
 
 
 def _too_few(n: int, left: int, count: int) -> str:

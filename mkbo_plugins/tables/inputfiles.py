@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXCEL = (".xlsx", ".xlsm")
+CONSTRAINT = "constraint"
+"""Name of the sections of a space's constraints."""
+
 SHEET_MARK = "::"
 """What separates a workbook from the name of one of its sheets."""
 
@@ -90,6 +93,8 @@ def write_table_file(table: "pd.DataFrame", path: Path) -> None:
 def read_space_file(path: Path) -> ParameterSpace:
     """Read a parameter space from TOML: for each parameter a section of what `ParameterSpace.from_dict` takes.
 
+    Sections ``[[constraint]]`` are its constraints.
+
     Raises
     ------
     SpaceError
@@ -106,14 +111,23 @@ def read_space_file(path: Path) -> ParameterSpace:
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise SpaceError(f"{path} cannot be read as TOML: {error}") from error
+    constraints = spec.pop(CONSTRAINT) if isinstance(spec.get(CONSTRAINT), list) else []
     faults = [fault for name, entry in spec.items() if (fault := _fault(name, entry))]
+    faults += [
+        f"a constraint needs a section [[{CONSTRAINT}]], got {c!r}" for c in constraints if not isinstance(c, dict)
+    ]
     if faults:
         raise SpaceError(f"{path}: " + "; ".join(faults))
-    return ParameterSpace.from_dict(spec)
+    try:
+        return ParameterSpace.from_dict(spec, constraints=constraints)
+    except SpaceError as error:
+        raise SpaceError(f"{path}: {error}") from error
 
 
 def _fault(name: str, entry: Any) -> str | None:
     """Return what is wrong with the section of a parameter."""
+    if name == CONSTRAINT and isinstance(entry, dict) and {"sum", "coefficients"} & set(entry):
+        return f"a constraint is written with two brackets, [[{CONSTRAINT}]]"
     if not isinstance(entry, dict):
         return f"parameter {name!r} needs a section [{name}] with bounds = [low, high] or levels = [...], got {entry!r}"
     nested = next((key for key, value in entry.items() if isinstance(value, dict)), None)

@@ -10,8 +10,10 @@ import numpy as np
 
 from mkbo_plugins.errors import MkboError, MkboWarning, SpaceError
 from mkbo_plugins.messages.hints import did_you_mean
+from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.parameters import Parameter
 from mkbo_plugins.space.space import ParameterSpace, check_doubled, parameter_of_column
+from mkbo_plugins.tables.compositions import sums_not_said
 from mkbo_plugins.tables.table import PresentRows, Task, check_rows, check_target, present_rows, read_table
 
 if TYPE_CHECKING:
@@ -86,11 +88,15 @@ def inspect_table(
         findings += faults
     doubts = doubts_of_columns(table, parameters, taken=space is None and len(others) > 1)
     findings += [Finding(Severity.REMARK, name, doubt) for name, doubt in doubts.items()]
+    limits = () if space is None else space.constraints
+    columns = {parameter.name: table[parameter.name].tolist() for parameter in parameters}
+    sums = sums_not_said(columns, RowNames.of(table), parameters, limits, taken=space is None)
+    findings += [Finding(Severity.REMARK, None, remark) for remark in sums]
     unused = [] if space is None else [name for name in others if name not in space.names]
     if unused:
         findings.append(Finding(Severity.REMARK, None, f"columns {unused} are not in the space and are not used"))
     if not _errors(findings):
-        whole = ParameterSpace(tuple(parameters))
+        whole = ParameterSpace(tuple(parameters), limits)
         settings: dict[str, Any] = {"task": task, "log_target": log_target, "groups": groups}
         further = _found(None, lambda: read_table(table, target, whole, missing="drop", **settings))
         messages = {finding.message for finding in findings}

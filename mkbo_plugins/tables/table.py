@@ -13,6 +13,7 @@ from mkbo_plugins.messages.hints import did_you_mean, shown_value
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.parameters import Numeric, is_finite_number, odd_rows
 from mkbo_plugins.space.space import ParameterSpace, as_array, check_columns, check_doubled
+from mkbo_plugins.tables.constraints import warn_broken
 from mkbo_plugins.tables.labels import check_classes, read_labels
 
 Task: TypeAlias = Literal["regression", "classification"]
@@ -152,6 +153,7 @@ class PresentRows:
                     "space"
                 )
         warn_outside(X, space, self.names, stacklevel=5)
+        warn_broken(X, space, self.names, stacklevel=5)
         return X
 
     def target(

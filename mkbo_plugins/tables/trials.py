@@ -13,6 +13,7 @@ from mkbo_plugins.messages.hints import shown_value
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.parameters import is_finite_number, odd_rows
 from mkbo_plugins.space.space import ParameterSpace, check_columns
+from mkbo_plugins.tables.constraints import warn_broken
 from mkbo_plugins.tables.table import warn_outside
 
 if TYPE_CHECKING:
@@ -65,13 +66,14 @@ class Trials:
         Warns
         -----
         TableWarning
-            If rows lie outside the bounds of the space.
+            If rows lie outside the bounds of the space, or break its constraints.
         """
         if target in space.names:
             raise TableError(f"target {target!r} is also a parameter of the space; name the column of outcomes")
         check_columns(list(table.columns), [*space.names, target])
         raw = space.to_raw(table)
         warn_outside(raw, space, RowNames.of(table))
+        warn_broken(raw, space, RowNames.of(table))
         pending = table[target].isna().to_numpy()
         values = table[target].tolist()
         faulty = [i for i, value in enumerate(values) if not pending[i] and not is_finite_number(value)]
