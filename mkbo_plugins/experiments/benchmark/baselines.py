@@ -1,7 +1,6 @@
 """Peers: what people do with an old table without re-weighting a kernel by it."""
 
 import math
-from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -15,79 +14,8 @@ from mkbo_plugins.experiments.benchmark.moments import Moments, posterior_moment
 RANK_SAMPLES = 256
 """Draws by which ranking losses are compared."""
 
-NOISE_BOUNDS = (1e-4, 1e1)
-"""Bounds of noise variances that no prior holds, in units of the standardised target's."""
-
 STEPS = 20
 """Steps of a multi-task search, each of which costs a hundred times a stock one."""
-
-
-def _most_likely(
-    kernel: Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]],
-    pairs: np.ndarray,
-    diagonal: np.ndarray,
-    indices: np.ndarray,
-    z: np.ndarray,
-    starts: Sequence[float],
-    bounds: tuple[float, float],
-) -> Moments:
-    """Return moments of the process whose scale and noise maximise the likelihood of z (n,).
-
-    Parameters
-    ----------
-    kernel
-        Function of what it depends on and of the scale's logarithm to covariances and their derivatives in the latter.
-    pairs, diagonal
-        What it depends on, between candidates tried and all, (n, M), and of each candidate with itself, (M,).
-    indices, z
-        Numbers and standardised values of the candidates tried.
-    starts, bounds
-        Logarithms of the scale where searches begin, and between which they stay.
-    """
-    tried, identity = pairs[:, indices], np.eye(len(z))
-
-    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        covariance, of_scale = kernel(tried, theta[0])
-        process = ExactGP.conditioned(covariance + np.exp(theta[1]) * identity, z)
-        slope = process.evidence_slope()
-        return -process.log_evidence, -np.array([np.sum(slope * of_scale), np.exp(theta[1]) * np.trace(slope)])
-
-    limits = np.array([bounds, np.log(NOISE_BOUNDS)])
-    log_scale, log_noise = lowest_minimum(loss, [np.array([start, math.log(1e-2)]) for start in starts], limits).x
-    process = ExactGP.conditioned(kernel(tried, log_scale)[0] + np.exp(log_noise) * identity, z)
-    cross = kernel(pairs, log_scale)[0].T
-    return posterior_moments(process, cross, kernel(diagonal, log_scale)[0], cross, indices, math.exp(log_noise))
-
-
-def isotropic(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
-    """Return moments of a squared exponential with one length scale; it and the noise maximise the likelihood.
-
-    This is the comparison model of the paper.
-    """
-
-    def kernel(squares: np.ndarray, log_length: float) -> tuple[np.ndarray, np.ndarray]:
-        scaled = squares * math.exp(-2 * log_length)
-        gram = np.exp(-scaled / 2)
-        return gram, gram * scaled
-
-    squares = cdist(lookup.unit[indices], lookup.unit, "sqeuclidean")
-    starts = [math.log(length * math.sqrt(lookup.unit.shape[1])) for length in (0.1, 0.5)]
-    bounds = (math.log(0.02), math.log(10.0))
-    return _most_likely(kernel, squares, np.zeros(len(lookup.unit)), indices, z, starts, bounds)
-
-
-def kernel_mixture(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
-    """Return moments of the kernel mixture fitted to the table; its scale and the noise maximise the likelihood.
-
-    Source: Shilton et al., arXiv 1802.05370, experiments.
-    """
-
-    def kernel(gram: np.ndarray, log_scale: float) -> tuple[np.ndarray, np.ndarray]:
-        scaled = math.exp(log_scale) * gram
-        return scaled, scaled
-
-    gram, bounds = lookup.mixture_gram, (math.log(1e-3), math.log(1e3))
-    return _most_likely(kernel, gram[indices], np.diag(gram), indices, z, [0.0], bounds)
 
 
 def stacked(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:

@@ -64,7 +64,7 @@ class LookupParts:
         self, names: Iterable[str], X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False
     ) -> dict[str, Known]:
         """Return what `PretrainedComponents.components` does, without a way back of gradients."""
-        grams = {name: self._between_all(name) for name in names}
+        grams = {name: self.between_all(name) for name in names}
         if not grams:  # of models without components, whose points have no numbers
             return {}
         rows = X[:, 0].astype(int)
@@ -73,7 +73,8 @@ class LookupParts:
             name: Known(gram[rows, columns] if elementwise else gram[rows][:, columns]) for name, gram in grams.items()
         }
 
-    def _between_all(self, name: str) -> np.ndarray:
+    def between_all(self, name: str) -> np.ndarray:
+        """Return a component between all candidates, (M, M)."""
         if name not in self._known:
             path = self.folder / f"{name}.npy"
             if not path.exists():
@@ -155,6 +156,10 @@ class Lookup:
         model, theta = self.source_process.model, self.source_process.theta
         points, pool = (Points(np.empty((len(Z), 0)), Z) for Z in (unit, self.unit))
         return model.value(model.pairs(points, pool), theta)
+
+    def gram(self, name: str) -> np.ndarray:
+        """Return a component of the covariance between all candidates, (M, M)."""
+        return self.parts.between_all(name)
 
     @cached_property
     def mixture_gram(self) -> np.ndarray:

@@ -51,6 +51,7 @@ def compare(runs: pd.DataFrame, reference: str = "stock") -> pd.DataFrame:
         for model in wide["area"].columns:
             area, base = wide["area"][model].to_numpy(), wide["area"][reference].to_numpy()
             low, high = bootstrap_interval(area - base)
+            area_low, area_high = bootstrap_interval(area)
             ratio, ratio_low, ratio_high = ratio_interval(
                 wide["trials"][model].to_numpy(), wide["trials"][reference].to_numpy()
             )
@@ -61,6 +62,8 @@ def compare(runs: pd.DataFrame, reference: str = "stock") -> pd.DataFrame:
                     "model": model,
                     "seeds": len(area),
                     "area": area.mean(),
+                    "area_low": area_low,
+                    "area_high": area_high,
                     "difference": (area - base).mean(),
                     "difference_low": low,
                     "difference_high": high,

@@ -14,7 +14,7 @@ import numpy as np
 from mkbo_plugins.core.components.directed_mean import HALF
 from mkbo_plugins.core.gp.exact_gp import held_out_log_density
 from mkbo_plugins.core.gp.laplace import laplace_evidence
-from mkbo_plugins.experiments.benchmark import baselines
+from mkbo_plugins.experiments.benchmark import baselines, paper_models
 from mkbo_plugins.experiments.benchmark.lookup import Fit, Lookup
 from mkbo_plugins.experiments.benchmark.moments import Moments
 
@@ -92,9 +92,12 @@ DIRECTED = Member("moment", slope=1.0)
 MODELS: Mapping[str, Model] = MappingProxyType(
     {
         "stock": partial(single, STOCK),
-        "stock_se_mle": _baseline(baselines.isotropic),
+        "stock_se_mle": _baseline(paper_models.isotropic),
         "frozen_se": partial(single, Member("base")),
-        "kernel_mixture": _baseline(baselines.kernel_mixture),
+        "kernel_mixture": _baseline(paper_models.scaled_mixture),
+        "kernel_mixture_mle": _baseline(paper_models.mixture),
+        "normalised_mle": _baseline(paper_models.normalised),
+        "two_layer_mle": _baseline(paper_models.two_layer),
         "stacked": _baseline(baselines.stacked),
         "multitask": _baseline(baselines.multitask),
         "rgpe": _baseline(baselines.rgpe),
@@ -117,3 +120,6 @@ MODELS: Mapping[str, Model] = MappingProxyType(
 
 WITHOUT_TABLE = ("random", "stock", "stock_se_mle")
 """Names of methods that see nothing of the table."""
+
+WITHOUT_FRAME = (*WITHOUT_TABLE, "kernel_mixture", "kernel_mixture_mle")
+"""Names of methods to which the frame of the covariance makes no difference."""

@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import zip_longest
 from operator import attrgetter
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,9 @@ from mkbo_plugins.experiments.benchmark.drawn import drawn_pairs, drawn_problem
 from mkbo_plugins.experiments.benchmark.first_trials import from_table, space_filling
 from mkbo_plugins.experiments.benchmark.lookup import Lookup, train
 from mkbo_plugins.experiments.benchmark.metrics import measure
-from mkbo_plugins.experiments.benchmark.models import MODELS, WITHOUT_TABLE
+from mkbo_plugins.experiments.benchmark.models import MODELS, WITHOUT_FRAME, WITHOUT_TABLE
 from mkbo_plugins.experiments.benchmark.problems import CONTROLS, Problem
+from mkbo_plugins.experiments.benchmark.simulated import SIMULATED, simulated
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
 from mkbo_plugins.experiments.benchmark.tables import FRESH, TUNING, real_problem
 from mkbo_plugins.experiments.store import RunStore, make_folder
@@ -31,6 +33,9 @@ CLAIM_MEMBERS, CLAIM_SEEDS = 100, 1000
 """First member and first seed of a claim, which no choice was made on."""
 
 MEMBERS = {"synthetic": 4, "real": 2}
+
+ANALYTIC: Mapping[str, Callable[[int], Problem]] = MappingProxyType({**FAMILIES, SIMULATED: simulated})
+"""Function from the number of a member to its problem, by name of what needs no tables."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,15 @@ class Plan:
     control: str | None = None
 
     def member(self, problem: str, seed: int) -> int:
-        """Return which member of a family a seed meets."""
+        """Return which member of a family a seed meets; in the simulated experiment each seed has its own."""
+        if problem == SIMULATED:
+            return self.seed(seed)
         kind = "synthetic" if problem in FAMILIES else "real"
         return (CLAIM_MEMBERS if self.claim else 0) + seed % MEMBERS[kind]
+
+    def seen_by(self, model: str) -> "Plan":
+        """Return the plan, with the usual frame for a model to which frames make no difference."""
+        return replace(self, frame="centred") if model in WITHOUT_FRAME else self
 
     @property
     def uncounted(self) -> int:
@@ -125,8 +136,8 @@ def make_problem(name: str, member: int, data: Path | None, control: str | None 
     """Return a member of a family or a pair of tables, with the table of a control if one is named."""
     if control is not None:
         return CONTROLS[control](make_problem(name, member, data))
-    if name in FAMILIES:
-        return FAMILIES[name](member)
+    if name in ANALYTIC:
+        return ANALYTIC[name](member)
     assert data is not None
     make = real_problem if name in (*TUNING, *FRESH) else drawn_problem
     return make(name, data, member)
@@ -178,12 +189,12 @@ def run_all(
     make_folder(knowledge)
     used = {(name, plan.member(name, seed)) for plan in plans for name in plan.problems for seed in range(plan.seeds)}
     for name, member in sorted(used):
-        if name not in FAMILIES:
+        if name not in ANALYTIC:
             _check_same_data(make_problem(name, member, data), knowledge)
     store = RunStore(out / "campaigns", Record)
     jobs: dict[tuple[Hashable, ...], Callable[[], Record]] = {
         campaign_key(plan, name, model, seed): partial(
-            _run, name, plan.member(name, seed), model, plan.seed(seed), plan, data, knowledge
+            _run, name, plan.member(name, seed), model, plan.seed(seed), plan.seen_by(model), data, knowledge
         )
         for plan in plans
         for name in plan.problems
@@ -231,7 +242,7 @@ def _measures(plan: Plan, records: Mapping[tuple[Hashable, ...], Record], data: 
 
 def campaign_key(plan: Plan, problem: str, model: str, seed: int) -> tuple[Hashable, ...]:
     """Return the key under which a campaign is stored."""
-    training = training_name(plan.trainer, plan.frame)
+    training = training_name(plan.trainer, plan.seen_by(model).frame)
     flags = ("repeats" if plan.repeats else "", "own_starts" if plan.own_starts else "", plan.control or "")
     search = "_".join(filter(None, (plan.acquisition, *flags)))
     return problem, plan.member(problem, seed), training, search, model, plan.trials, plan.seed(seed)

@@ -1,4 +1,4 @@
-"""The paper's experiments on analogues of its data."""
+"""The paper's experiments: tables, figures, command; those on analogues of its data."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from mkbo_plugins.cli import app
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.experiments.benchmark.lookup import train
-from mkbo_plugins.experiments.benchmark.paper import EXPERIMENTS, SETTINGS, STOCK, run_paper
+from mkbo_plugins.experiments.benchmark.paper import EXPERIMENTS, SETTINGS, reference, run_paper
 from mkbo_plugins.experiments.benchmark.paper_report import convergence_figure, phase_figure, write_paper
 from mkbo_plugins.experiments.benchmark.phases import PhaseRegression, regress_phases
 from mkbo_plugins.experiments.benchmark.runner import Plan, make_problem, run
@@ -78,19 +78,20 @@ def test_tables_without_phases_are_refused(folder: Path, tmp_path: Path):
         regress_phases(tmp_path)
 
 
-def test_results_of_frames_lie_apart_and_usual_names_stay(tmp_path: Path):
+def test_results_of_frames_lie_apart_where_they_differ(tmp_path: Path):
     for frame in ("centred", "unit"):
-        plan = Plan(("forrester",), ("stock",), seeds=1, trials=1, frame=frame)
+        plan = Plan(("forrester",), ("stock", "moment"), seeds=1, trials=1, frame=frame)
         run(plan, tmp_path, None, n_jobs=1)
     assert {path.name for path in (tmp_path / "knowledge").iterdir()} == {"forrester.0_gp", "forrester.0_gp_unit"}
     assert {path.name for path in (tmp_path / "campaigns").iterdir()} == {
         "forrester_0_gp_ei_stock_1_0.json",
-        "forrester_0_gp_unit_ei_stock_1_0.json",
+        "forrester_0_gp_ei_moment_1_0.json",
+        "forrester_0_gp_unit_ei_moment_1_0.json",
     }
 
 
 def test_machine_of_the_paper_has_one_length_scale():
-    cov = train(make_problem("rotation", 0, None), "svm_iso", "unit")
+    cov = train(make_problem("simulated", 0, None), "svm_iso", "unit")
     assert (cov.record.trainer, cov.frame) == ("svm", "unit")
     assert len(set(cov.weights)) == 1
 
@@ -99,17 +100,19 @@ def test_experiments_give_tables_and_figures(few_rows: Path, phases: PhaseRegres
     results = run_paper(tmp_path, few_rows, seeds=1, trials=2, n_jobs=1)
     campaigns = sum(len(experiment.models) for experiment in EXPERIMENTS.values()) * len(SETTINGS)
     assert len(results.runs) == len(results.comparison) == campaigns
-    stock = results.comparison[results.comparison["model"] == STOCK]
-    assert (stock["difference"] == 0).all()
+    of_references = results.comparison[results.comparison["model"].map(lambda model: reference(model) == model)]
+    assert (of_references["difference"] == 0).all()
     for by_model in results.curves.values():
         starts = [losses[:, 0] for losses in by_model.values()]
         assert all(np.array_equal(start, starts[0]) for start in starts)
         assert all((np.diff(losses) <= 0).all() for losses in by_model.values())
 
     text = write_paper(results, phases, tmp_path, "Two trials.")
-    assert all(experiment.analogue in text for experiment in EXPERIMENTS.values())
+    assert all(experiment.setup in text and experiment.reported in text for experiment in EXPERIMENTS.values())
     written = {path.name for path in tmp_path.iterdir()}
-    assert {"paper_runs.csv", "paper.md", "paper_convergence.png", "paper_phases.png", "paper_phases.csv"} <= written
+    assert {"paper_runs.csv", "paper.md", "paper_phases.csv"} <= written
+    for figure in ("target", "convergence", "phases"):
+        assert (tmp_path / f"paper_{figure}.png").read_bytes().startswith(b"\x89PNG")
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "paper_runs.csv"), results.runs)
 
     figure = convergence_figure(results.curves)
@@ -126,9 +129,9 @@ def test_command_says_that_tables_are_needed_for_two_experiments(tmp_path: Path)
     assert result.exit_code == 0, result.output
     report = (tmp_path / "paper.md").read_text()
     assert "2 trials after 3 random starting points" in report
-    assert "Only rotation was run" in report
+    assert "Only simulated was run" in report
     assert "--data names their folder" in report
-    assert set(pd.read_csv(tmp_path / "paper_runs.csv")["experiment"]) == {"rotation"}
+    assert set(pd.read_csv(tmp_path / "paper_runs.csv")["experiment"]) == {"simulated"}
     assert not (tmp_path / "paper_phases.png").exists()
 
 
