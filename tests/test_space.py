@@ -250,7 +250,7 @@ def test_from_table_takes_extremes_and_levels(table):
     space = ParameterSpace.from_table(table, "strength")
     assert space.names == ("power", "rate", "layers", "gas")
     assert space["power"] == Numeric("power", table["power"].min(), table["power"].max())
-    assert space["layers"] == Numeric("layers", 1, 6)
+    assert space["layers"] == Numeric("layers", 1, 6, integer=True)
     assert space["gas"] == Categorical("gas", ("Air", "Argon", "Nitrogen"))
     Z = space.to_coordinates(space.to_raw(table))[:, :3]
     assert Z.min(axis=0) == pytest.approx([-1, -1, -1])
@@ -262,9 +262,11 @@ def test_from_table_takes_extremes_and_levels(table):
     [
         ([True, False, True], Categorical("a", (False, True))),
         (pd.array([True, False, None], dtype="boolean"), Categorical("a", (False, True))),
-        (pd.array([1, 3, None], dtype="Int64"), Numeric("a", 1, 3)),
+        (pd.array([1, 3, None], dtype="Int64"), Numeric("a", 1, 3, integer=True)),
         (pd.Series([1, 2.5, None], dtype=object), Numeric("a", 1, 2.5)),
-        (np.array([1, 2, 3], dtype=np.uint8), Numeric("a", 1, 3)),
+        (np.array([1, 2, 3], dtype=np.uint8), Numeric("a", 1, 3, integer=True)),
+        ([20.0, 30.0, 40.0], Numeric("a", 20, 40, integer=True)),
+        ([20.0, 30.5, 40.0], Numeric("a", 20, 40)),
         (pd.Categorical(["x", "y", "x"]), Categorical("a", ("x", "y"))),
         (pd.Categorical([4, 2, 4]), Categorical("a", (2, 4))),
         (pd.array(["b", "a", None], dtype="string"), Categorical("a", ("a", "b"))),

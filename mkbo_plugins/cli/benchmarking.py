@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markdown import Markdown
 
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.messages.commands import GOES_ON, plain_errors
+from mkbo_plugins.messages.terminal import Terminal
 
 if TYPE_CHECKING:
     from mkbo_plugins.experiments.benchmark.runner import Plan
@@ -63,7 +63,7 @@ def benchmark(
     and alloys with a utility of their phases. The last two's data are private, so public ones stand for them; without
     --data, only the first is run. Unless --seeds says otherwise there are 10, 40 and 10 repetitions.
     """
-    console = Console()
+    console = Terminal()
     with plain_errors(GOES_ON):
         if paper:
             choices: dict[str, object] = {"--smoke": smoke, "--claim": claim, "--problem": problem, "--model": model}
@@ -89,7 +89,7 @@ def benchmark(
 
 
 def _benchmark(
-    console: Console, out: Path, data: Path | None, plan: "Plan", smoke: bool, pairs: int | None, jobs: int
+    console: Terminal, out: Path, data: Path | None, plan: "Plan", smoke: bool, pairs: int | None, jobs: int
 ) -> None:
     from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS
     from mkbo_plugins.experiments.benchmark.lookup import TRAINERS
@@ -121,7 +121,6 @@ def _benchmark(
     console.print(
         f"{len(problems)} problems, {len(models)} models, {plan.seeds} seeds: {count} campaigns; "
         "those finished before are used",
-        highlight=False,
     )
     runs = run(plan, out, data, n_jobs=jobs)
     write_atomically(out / "runs.csv", runs.to_csv(index=False).encode())
@@ -139,7 +138,6 @@ def _benchmark(
     console.print(Markdown(write_report(compare(runs), differences, regret, out, heading)))
     console.print(
         f"Every problem is in {out.resolve() / 'report.md'}, plots and tables beside it",
-        highlight=False,
         soft_wrap=True,
     )
 
@@ -151,7 +149,7 @@ def _check_alone(choices: dict[str, object]) -> None:
 
 
 def _paper(
-    console: Console, out: Path, data: Path | None, seeds: int | None, trials: int, trainer: str | None, jobs: int
+    console: Terminal, out: Path, data: Path | None, seeds: int | None, trials: int, trainer: str | None, jobs: int
 ) -> None:
     from mkbo_plugins.experiments.benchmark.lookup import TRAINERS
     from mkbo_plugins.experiments.benchmark.paper import EXPERIMENTS, TRAINER, run_paper
@@ -172,7 +170,7 @@ def _paper(
     results = run_paper(out, data, seeds=seeds, trials=trials, n_jobs=jobs, trainer=trainer)
     heading = f"{trials} trials after 3 random starting points; table trained by {trainer}.{left_out}"
     console.print(Markdown(write_paper(results, phases, out, heading)))
-    console.print(f"Tables and figures are in {out.resolve()}", highlight=False, soft_wrap=True)
+    console.print(f"Tables and figures are in {out.resolve()}", soft_wrap=True)
 
 
 def _chosen(option: str, given: tuple[str, ...], known: tuple[str, ...], usual: tuple[str, ...]) -> tuple[str, ...]:

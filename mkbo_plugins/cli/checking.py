@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from mkbo_plugins.cli.messages import check_ignored, counted, print_json
 from mkbo_plugins.cli.options import IGNORE, TABLE, TASK, TaskName
 from mkbo_plugins.messages.commands import in_options, plain_errors
+from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file
 from mkbo_plugins.tables.inspection import Severity, inspect_table
 
@@ -51,13 +51,11 @@ def check(
         found = [asdict(finding) | {"message": in_options(finding.message)} for finding in findings]
         print_json({"table": str(table), "rows": len(data), "errors": errors, "findings": found})
     else:
-        console = Console()
+        console = Terminal()
         for finding in findings:
-            console.print(
-                f"{finding.severity}: {in_options(finding.message)}", highlight=False, markup=False, soft_wrap=True
-            )
+            console.print(f"{finding.severity}: {in_options(finding.message)}", soft_wrap=True)
         remarks = len(findings) - errors
         summary = ", ".join([counted(len(data), "row"), counted(errors, "error"), counted(remarks, "remark")])
-        console.print(f"{table}: {summary}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{table}: {summary}", soft_wrap=True)
     if errors:
         raise typer.Exit(1)

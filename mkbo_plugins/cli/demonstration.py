@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.messages.commands import GOES_ON, plain_errors
+from mkbo_plugins.messages.terminal import Terminal
 
 
 def demo(
@@ -27,4 +27,4 @@ def demo(
             from mkbo_plugins.experiments.demo import run_demo
         except ImportError as error:
             raise MkboError(f"{error}; the demo needs both: pip install 'mkbo_plugins[botorch,plot]'") from error
-        run_demo(Console(), out, seeds=seeds, trials=trials)
+        run_demo(Terminal(), out, seeds=seeds, trials=trials)

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from mkbo_plugins.cli.messages import check_ignored, check_writable, print_json
 from mkbo_plugins.cli.options import IGNORE, TABLES, TASK, TaskName
 from mkbo_plugins.cli.summary import print_summary, summary
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.messages.commands import GOES_ON, plain_errors
+from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.pretraining.training import pretrain as train
 from mkbo_plugins.space.parameters import Numeric
 from mkbo_plugins.space.space import ParameterSpace
@@ -92,7 +92,7 @@ def pretrain(
 
     Example: mkbo pretrain a.csv b.csv --target strength_MPa --target grain_um --space space.toml --out two.mkbo.json
     """
-    console = Console(stderr=as_json)
+    console = Terminal(stderr=as_json)
     with plain_errors("stopped" if resume is None else GOES_ON):
         if len(tables) > 1:
             _check_given(tables, {"--space": space, "--out": out})
@@ -131,7 +131,7 @@ def pretrain(
             print_json({"file": str(written), **summary(cov)})
         else:
             print_summary(console, cov)
-            console.print(f"saved as {written}", highlight=False, soft_wrap=True)
+            console.print(f"saved as {written}", soft_wrap=True)
 
 
 def _check_given(tables: list[Path], options: dict[str, Path | None]) -> None:
@@ -141,19 +141,18 @@ def _check_given(tables: list[Path], options: dict[str, Path | None]) -> None:
 
 
 def _space_from_table(
-    console: Console, table: "pd.DataFrame", target: str, groups: str | None, ignored: tuple[str, ...]
+    console: Terminal, table: "pd.DataFrame", target: str, groups: str | None, ignored: tuple[str, ...]
 ) -> ParameterSpace:
     used = table.drop(columns=[name for name in {*ignored, groups} if name in table.columns])
     space = ParameterSpace.from_table(used, target)
     console.print(
         f"no --space given: every column but {target!r} is taken as a parameter, with bounds at its extremes in the "
         "table; give a space if the target's range is wider",
-        highlight=False,
     )
     return _with_sums(console, table, space)
 
 
-def _with_sums(console: Console, table: "pd.DataFrame", space: ParameterSpace) -> ParameterSpace:
+def _with_sums(console: Terminal, table: "pd.DataFrame", space: ParameterSpace) -> ParameterSpace:
     """Return a space taken from a table with a constraint for columns that sum to a constant in every row."""
     numeric = {p.name: table[p.name].tolist() for p in space.parameters if isinstance(p, Numeric)}
     for found in filter(lambda one: one.complete, constant_sums(numeric)):

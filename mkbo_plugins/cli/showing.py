@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from mkbo_plugins.cli.messages import check_writable, print_json
 from mkbo_plugins.cli.summary import print_summary, summary
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.messages.commands import plain_errors
+from mkbo_plugins.messages.terminal import Terminal
 
 
 def show(
@@ -37,4 +37,4 @@ def show(
         if as_json:
             print_json(summary(cov))
         else:
-            print_summary(Console(), cov)
+            print_summary(Terminal(), cov)

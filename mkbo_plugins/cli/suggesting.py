@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from mkbo_plugins.cli.messages import check_writable, counted, print_json
@@ -18,6 +17,7 @@ from mkbo_plugins.errors import MkboError, SpaceError, TableError
 from mkbo_plugins.messages.commands import plain_errors
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import RowNames
+from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.space.space import ParameterSpace, check_columns
 from mkbo_plugins.tables.constraints import warn_broken
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, write_table_file
@@ -124,7 +124,7 @@ def suggest(
         if as_json:
             print_json(_as_json(advice, outcome))
         else:
-            _print(Console(), advice, outcome)
+            _print(Terminal(), advice, outcome)
 
 
 def _direction(words: list[DirectionName]) -> Directions:
@@ -249,13 +249,13 @@ def _as_json(advice: "Advice", outcome: str) -> dict[str, Any]:
     }
 
 
-def _print(console: Console, advice: "Advice", outcome: str) -> None:
+def _print(console: Terminal, advice: "Advice", outcome: str) -> None:
     state = f"{counted(advice.measured, 'experiment')} measured, {advice.pending} pending"
     if advice.best is not None:
         state += f"; best {outcome} {advice.best:.6g}"
     if advice.noise is not None:
         state += f"; measurement noise about {advice.noise:.2g}"
-    console.print(state, highlight=False, soft_wrap=True)
+    console.print(state, soft_wrap=True)
     table = Table("", *(str(i) for i, _ in enumerate(advice.suggestions, 1)))
     for name in advice.suggestions[0].point:
         table.add_row(name, *(_short(s.point[name]) for s in advice.suggestions))
@@ -267,12 +267,12 @@ def _print(console: Console, advice: "Advice", outcome: str) -> None:
     table.add_row("for", *(s.reason.value for s in advice.suggestions))
     console.print(table)
     for i, s in enumerate(advice.suggestions, 1):
-        console.print(f"{i}: {s.why}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{i}: {s.why}", soft_wrap=True)
     if advice.scales:
         scales = ", ".join(f"{name} {value:.3g}" for name, value in advice.scales.items())
-        console.print(f"fitted scales: {scales}", highlight=False, soft_wrap=True)
+        console.print(f"fitted scales: {scales}", soft_wrap=True)
     if advice.verdict is not None:
-        console.print(f"Does the table help? {advice.verdict}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"Does the table help? {advice.verdict}", soft_wrap=True)
 
 
 def _short(value: Any) -> str:

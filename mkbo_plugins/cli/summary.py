@@ -3,12 +3,12 @@
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance, trained
 from mkbo_plugins.messages.commands import in_options
+from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.report.words import describe, describe_interactions, describe_parameters
 
 
@@ -53,7 +53,7 @@ def _summary_of_one(cov: PretrainedCovariance) -> dict[str, Any]:
     }
 
 
-def print_summary(console: Console, cov: Covariance) -> None:
+def print_summary(console: Terminal, cov: Covariance) -> None:
     """Print what a covariance has learned, table by table."""
     cov = trained(cov)
     for number, member in enumerate(cov.members, 1):
@@ -65,12 +65,10 @@ def print_summary(console: Console, cov: Covariance) -> None:
         console.print(
             f"{cov.tables} tables over {len(cov.space.names)} parameters, in common: {', '.join(shared) or 'none'}; "
             f"fingerprint {cov.fingerprint[:16]}",
-            highlight=False,
-            markup=False,
         )
 
 
-def _print_one(console: Console, cov: PretrainedCovariance) -> None:
+def _print_one(console: Terminal, cov: PretrainedCovariance) -> None:
     facts = Table(box=None, show_header=False)
     for label, text in describe(cov):
         facts.add_row(label, in_options(text))
@@ -88,9 +86,7 @@ def _print_one(console: Console, cov: PretrainedCovariance) -> None:
     console.print(parameters)
     shares, captured = describe_interactions(cov)
     if not shares:
-        console.print(
-            "(length scales are too small to say which parameters the covariance varies with)", highlight=False
-        )
+        console.print("(length scales are too small to say which parameters the covariance varies with)")
         return
     weights = Table(
         "varies with", "share of prior variance", title="How the covariance spreads what it expects of a target"
@@ -101,5 +97,4 @@ def _print_one(console: Console, cov: PretrainedCovariance) -> None:
     console.print(
         f"(listed and smaller terms together: {captured:.1%} of the covariance; it leaves open in which direction each "
         "term goes, so terms that cancel in the prediction count here)",
-        highlight=False,
     )

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from joblib import cpu_count
-from rich.console import Console
 from rich.table import Table
 
 from mkbo_plugins import PretrainedCovariance, pretrain
@@ -19,13 +18,14 @@ from mkbo_plugins.experiments.digits import SPACE, TARGET, score, tuning_table
 from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.messages.progress import progress_bar
+from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.plots import convergence, save_figure
 
 RUNS, SUBSET, CANDIDATES, STARTS = 64, 200, 1000, 3
 FORMS = {"stock": "BoTorch's own covariance", DEFAULT_FORM: "pre-trained covariance"}
 
 
-def run_demo(console: Console, out: Path, *, seeds: int, trials: int) -> None:
+def run_demo(console: Terminal, out: Path, *, seeds: int, trials: int) -> None:
     """Make the table, pre-train, run paired campaigns, and print and save what came out.
 
     Parameters
@@ -50,12 +50,11 @@ def run_demo(console: Console, out: Path, *, seeds: int, trials: int) -> None:
     }
     console.print(
         f"Tuning on all images: {seeds} pairs of campaigns, {STARTS} random starting points and {trials} trials each",
-        highlight=False,
     )
     store = RunStore(out / "campaigns")
     found = sum(store.get(key) is not None for key in jobs)
     if found:
-        console.print(f"{found} of {len(jobs)} campaigns were finished before", highlight=False)
+        console.print(f"{found} of {len(jobs)} campaigns were finished before")
     with progress_bar("campaigns") as report:
         campaigns = store.complete(jobs, n_jobs=min(len(jobs), cpu_count()), report=report)
     errors = {
@@ -63,7 +62,7 @@ def run_demo(console: Console, out: Path, *, seeds: int, trials: int) -> None:
     }
     _print_results(console, errors)
     _save_results(out, errors)
-    console.print(f"Table, covariance, results and picture are in {out.resolve()}", highlight=False, soft_wrap=True)
+    console.print(f"Table, covariance, results and picture are in {out.resolve()}", soft_wrap=True)
 
 
 def _tune(cov: PretrainedCovariance, form: str, candidates: np.ndarray, seed: int, trials: int) -> Campaign:
@@ -72,14 +71,14 @@ def _tune(cov: PretrainedCovariance, form: str, candidates: np.ndarray, seed: in
     return run_campaign(cov, form, candidates, lambda i: score(settings[i]), [int(i) for i in start], trials, seed)
 
 
-def _knowledge(console: Console, out: Path) -> PretrainedCovariance:
+def _knowledge(console: Terminal, out: Path) -> PretrainedCovariance:
     table_file, cov_file = out / "knowledge.csv", out / "digits.mkbo.json"
     if not table_file.exists():
-        console.print(f"Condensed knowledge: {RUNS} classifiers trained on {SUBSET} images", highlight=False)
+        console.print(f"Condensed knowledge: {RUNS} classifiers trained on {SUBSET} images")
         table = tuning_table(RUNS, SUBSET, seed=1, n_jobs=cpu_count())
         write_atomically(table_file, table.to_csv(index=False).encode())
     if not cov_file.exists():
-        console.print("Pre-training the covariance", highlight=False)
+        console.print("Pre-training the covariance")
         pretrain(_read_knowledge(table_file), TARGET, SPACE, n_jobs=cpu_count()).save(cov_file)
     try:
         cov = PretrainedCovariance.load(cov_file)
@@ -87,7 +86,6 @@ def _knowledge(console: Console, out: Path) -> PretrainedCovariance:
         raise ArtefactError(f"{error}; or delete it, and the demonstration trains it again") from error
     console.print(
         f"Held-out predictions explain {cov.record.explained:.0%} of the table's variance; see: mkbo show {cov_file}",
-        highlight=False,
         soft_wrap=True,
     )
     return cov
@@ -100,7 +98,7 @@ def _read_knowledge(path: Path) -> pd.DataFrame:
         raise TableError(f"{path} is damaged ({error}); delete it, and the demonstration makes it again") from error
 
 
-def _print_results(console: Console, errors: dict[str, np.ndarray]) -> None:
+def _print_results(console: Terminal, errors: dict[str, np.ndarray]) -> None:
     count = next(iter(errors.values())).shape[1]
     shown = sorted({STARTS, STARTS + 1, STARTS + 2, STARTS + 4, STARTS + 8, count} & set(range(1, count + 1)))
     table = Table(title="Lowest error so far on all images, %: mean over campaigns")
@@ -117,7 +115,6 @@ def _print_results(console: Console, errors: dict[str, np.ndarray]) -> None:
         f"that the stock model had after {count}."
         if reached.size
         else f"The pre-trained model did not reach the stock model's mean error within {count} trials.",
-        highlight=False,
     )
 
 

@@ -6,9 +6,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-
 from mkbo_plugins.errors import MkboError, MkboWarning
+from mkbo_plugins.messages.terminal import Terminal
 
 GOES_ON = "stopped; the same command goes on from here"
 """What an interrupted command says that keeps what is done."""
@@ -20,11 +19,11 @@ def plain_errors(when_interrupted: str = "stopped") -> Iterator[None]:
 
     It is a context, or a decorator of a whole command.
     """
-    errors = Console(stderr=True)
+    errors = Terminal(stderr=True)
 
     def print_warning(message: Warning | str, category: type[Warning], *args: object) -> None:
         if issubclass(category, MkboWarning):
-            errors.print(f"note: {in_options(message)}", highlight=False, markup=False, soft_wrap=True)
+            errors.print(f"note: {in_options(message)}", soft_wrap=True)
         else:
             original(message, category, *args)  # type: ignore[arg-type]
 
@@ -34,10 +33,10 @@ def plain_errors(when_interrupted: str = "stopped") -> Iterator[None]:
         try:
             yield
         except (MkboError, ImportError) as error:
-            errors.print(f"error: {in_options(error)}", highlight=False, markup=False, soft_wrap=True)
+            errors.print(f"error: {in_options(error)}", soft_wrap=True)
             sys.exit(2)
         except KeyboardInterrupt:
-            errors.print(when_interrupted, highlight=False)
+            errors.print(when_interrupted)
             sys.exit(130)
 
 

@@ -10,11 +10,12 @@ def progress_bar(description: str, *, show: bool = True) -> Iterator[Callable[[i
     if not show:
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    from mkbo_plugins.messages.terminal import Terminal
+
+    console = Terminal(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     visible = console.is_terminal or console.is_jupyter
     with Progress(*columns, console=console, transient=True, disable=not visible) as bar:
         task = bar.add_task(description, total=None)

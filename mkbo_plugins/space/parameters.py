@@ -1,7 +1,6 @@
 """Named parameters: how their values map to raw numbers and to frame coordinates."""
 
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,6 +56,11 @@ class Parameter(ABC):
     @abstractmethod
     def to_spec(self) -> dict[str, Any]:
         """Return the mapping that `ParameterSpace.from_dict` reads."""
+
+    @property
+    @abstractmethod
+    def extent(self) -> str:
+        """Range or levels in words."""
 
     def check_raw(self, raw: float) -> float:
         """Return a raw number if this parameter can take it.
@@ -153,7 +157,10 @@ class Numeric(Scaled):
         if self.log and number <= 0:
             raise SpaceError(f"parameter {self.name!r} is on a log scale and must be above 0, got {value!r}")
         if self.integer and number != round(number):
-            raise SpaceError(f"parameter {self.name!r} takes whole numbers, got {value!r}")
+            raise SpaceError(
+                f"parameter {self.name!r} takes whole numbers, got {value!r}; where others are meant, describe it in a "
+                "space without integer = true"
+            )
         return number
 
     def from_unit(self, u: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
@@ -171,6 +178,11 @@ class Numeric(Scaled):
 
     def to_spec(self) -> dict[str, Any]:
         return {"bounds": [self.lower, self.upper], "log": self.log, "integer": self.integer}
+
+    @property
+    def extent(self) -> str:
+        scale = f"{', log' if self.log else ''}{', whole' if self.integer else ''}"
+        return f"{self.lower:g} to {self.upper:g}{scale}"
 
 
 @dataclass(frozen=True)
@@ -220,6 +232,10 @@ class Ordered(Scaled):
     def to_spec(self) -> dict[str, Any]:
         return {"levels": list(self.levels), "ordered": True}
 
+    @property
+    def extent(self) -> str:
+        return ", ".join(map(str, self.levels))
+
 
 @dataclass(frozen=True)
 class Categorical(Parameter):
@@ -263,6 +279,10 @@ class Categorical(Parameter):
     def to_spec(self) -> dict[str, Any]:
         return {"levels": list(self.levels), "ordered": False}
 
+    @property
+    def extent(self) -> str:
+        return ", ".join(map(str, self.levels))
+
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a real number, booleans not counted."""
@@ -275,33 +295,6 @@ def is_finite_number(value: Any) -> bool:
         return is_number(value) and math.isfinite(value)
     except OverflowError:
         return False
-
-
-def odd_rows(values: Sequence[Any], faulty: Sequence[int]) -> list[int]:
-    """Return those of the faulty rows that hold no number even when text is read as one, or all if none is such.
-
-    One odd cell makes a table reader hand over the whole column as text; the message should name the cell.
-    """
-    odd = [row for row in faulty if not _reads_as_number(values[row])]
-    return odd or list(faulty)
-
-
-def _reads_as_number(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and math.isfinite(float(value))
-    except ValueError:
-        return False
-
-
-def looks_numeric(values: Sequence[Any]) -> bool:
-    """Return whether most values are numbers or text that stands for one, decimal commas and separators allowed."""
-    return 2 * sum(is_number(value) or _stands_for_number(value) for value in values) > len(values)
-
-
-def _stands_for_number(value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    return _reads_as_number(value) or re.sub(r"[\s,;.'<>~%]", "", value).lstrip("+-").isdigit()
 
 
 def plain_value(value: Any) -> Any:

@@ -20,6 +20,8 @@ from mkbo_plugins.core.region.walk import Walk
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import BY_PLACE, RowNames
+from mkbo_plugins.space.cells import odd_rows
+from mkbo_plugins.space.columns import parameter_of_column
 from mkbo_plugins.space.constraints import LinearConstraint, check_constraints, polytope
 from mkbo_plugins.space.parameters import (
     FRAMES,
@@ -27,17 +29,12 @@ from mkbo_plugins.space.parameters import (
     Frame,
     Level,
     Parameter,
-    is_number,
-    looks_numeric,
-    odd_rows,
     parse_parameter,
-    plain_value,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN_VALUES = 5
 SPARE, MOST_SPARE = 4, 1024
 """Draws for each space-filling point where constraints leave no cube to fill, and most of them beyond the points."""
 
@@ -118,12 +115,14 @@ class ParameterSpace:
     def from_table(cls, table: "pd.DataFrame", target: str) -> "ParameterSpace":
         """Build a space from the columns of a table other than `target`, with bounds at the extremes found.
 
-        Numbers become real parameters, text and booleans categorical ones with sorted levels.
+        Whole numbers become integer parameters, other numbers real ones, text and booleans categorical ones with sorted
+        levels.
 
         Raises
         ------
         SpaceError
-            If `target` is no column, or a column is constant, doubled, or holds nothing but missing values.
+            If `target` is no column, or a column is constant, doubled, or holds nothing but missing values, text among
+            numbers, or numbers with several units.
         """
         import pandas as pd
 
@@ -298,37 +297,6 @@ class ParameterSpace:
         return np.column_stack([p.from_unit(unit[:, j]) for j, p in enumerate(self.parameters)])
 
 
-def parameter_of_column(column: "pd.Series[Any]") -> Parameter:
-    """Return the parameter that a column of a table is, as `ParameterSpace.from_table` takes it.
-
-    Raises
-    ------
-    SpaceError
-        If the column is constant, or holds nothing but missing values, or text among numbers.
-    """
-    import pandas as pd
-
-    name, values = column.name, [plain_value(value) for value in column.dropna()]
-    spec: Any
-    if all(is_number(value) for value in values) and not isinstance(column.dtype, pd.CategoricalDtype):
-        levels: list[Any] = sorted(set(values))
-        spec = (min(values, default=0), max(values, default=0))
-    else:
-        faulty = next((value for value in values if not isinstance(value, (str, bool, int, float))), None)
-        if faulty is not None:
-            raise SpaceError(f"column {name!r} must hold numbers, text or booleans, got {faulty!r:.60}")
-        if not all(map(is_number, values)) and looks_numeric(values):
-            raise SpaceError(_text_among_numbers(column))
-        levels = sorted(set(values), key=str)
-        spec = {"levels": levels, "ordered": False}
-    if len(levels) < 2:
-        raise SpaceError(
-            f"column {name!r} is constant or empty: describe the space without it, or leave it out with "
-            "table.drop(columns=...) (--ignore)"
-        )
-    return parse_parameter(name, spec)
-
-
 def check_frame(frame: str) -> None:
     """Raise a `SpaceError` unless `frame` is one of `FRAMES`."""
     if not isinstance(frame, str) or frame not in FRAMES:
@@ -354,20 +322,6 @@ def as_array(values: Any, name: str) -> np.ndarray:
 
 def _holds_booleans(values: Any) -> bool:
     return any(isinstance(value, (bool, np.bool_)) for value in np.asarray(values, dtype=object).ravel())
-
-
-def _text_among_numbers(column: "pd.Series[Any]") -> str:
-    """Return what to say of a column of numbers with cells that are none."""
-    present = np.flatnonzero(column.notna())
-    cells = [plain_value(value) for value in column]
-    text = odd_rows(cells, [int(row) for row in present if not is_number(cells[row])])
-    shown = ", ".join(f"{cells[row]!r:.60}" for row in text[:SHOWN_VALUES]) + (
-        ", ..." if len(text) > SHOWN_VALUES else ""
-    )
-    return (
-        f"column {column.name!r} holds text, {shown} in {RowNames.of(column).at(text)}, though most of it seems to be "
-        "numbers; write plain numbers with a decimal point, or describe it in a space"
-    )
 
 
 def _gather(convert: Callable[[Any], float], values: Iterable[Any], rows: RowNames = BY_PLACE) -> np.ndarray:

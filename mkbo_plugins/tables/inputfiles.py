@@ -3,17 +3,21 @@
 import csv
 import tomllib
 import warnings
-from collections.abc import Callable, Sequence
-from io import BytesIO, StringIO
+from collections.abc import Callable, Container, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import Origin
-from mkbo_plugins.space.parameters import parse_parameter
+from mkbo_plugins.space.cells import quantity, reads_as_number
+from mkbo_plugins.space.parameters import Level, parse_parameter
 from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.csvfiles import read_csv, with_points
+from mkbo_plugins.tables.sheets import guarded
+from mkbo_plugins.tables.workbooks import SHEET_MARK, read_workbook, workbook_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,24 +26,28 @@ EXCEL = (".xlsx", ".xlsm")
 CONSTRAINT = "constraint"
 """Name of the sections of a space's constraints."""
 
-SHEET_MARK = "::"
-"""What separates a workbook from the name of one of its sheets."""
+PENDING = "pending"
+"""What may stand instead of a number that is not known yet."""
 
 
-def read_table_file(path: Path, space: ParameterSpace | None = None) -> "pd.DataFrame":
+def read_table_file(path: Path, space: ParameterSpace | None = None, levels: Sequence[str] = ()) -> "pd.DataFrame":
     """Read a table whose first row names its columns; rows without any value are left out.
 
     Its index holds the numbers of lines or rows in the file, by which messages call them. Empty cells are missing
     values, and so are words such as ``NA`` and ``None``, except in the column of a parameter with a level of that name.
-    Where all levels of a parameter are texts, its column is read as text.
+    Where all levels of a parameter are texts, its column is read as text. Numbers that all have the same unit behind
+    them are read as numbers, and in a column of numbers the word ``pending`` is a missing value.
 
     Parameters
     ----------
     path
-        A CSV file with commas, decimal points and UTF-8 text, or an Excel workbook. A workbook of several sheets is
-        followed by the name of one: ``book.xlsx::Sheet1``.
+        A CSV file of UTF-8 text, or an Excel workbook. CSV has commas and decimal points, or semicolons, as many in
+        every line, and decimal points or commas. A workbook of several sheets is followed by the name of one:
+        ``book.xlsx::Sheet1``.
     space
         Parameters with levels, some of which may be called like a missing value.
+    levels
+        Columns read as text, every word of which is a level.
 
     Raises
     ------
@@ -51,10 +59,35 @@ def read_table_file(path: Path, space: ParameterSpace | None = None) -> "pd.Data
     Warns
     -----
     TableWarning
-        If names of columns begin or end with blanks, which are left out.
+        If names of columns begin or end with blanks, which are left out, semicolons separate columns, or units are left
+        out.
     """
-    book, sheet = sheet_of(path)
-    table = _read_sheet(book, sheet, space) if book.suffix.lower() in EXCEL else _read_csv(path, space)
+    import pandas as pd
+
+    book, name = sheet_of(path)
+    workbook = book.suffix.lower() in EXCEL
+    known: dict[str, tuple[Level, ...] | None] = dict.fromkeys(levels)
+    known |= {p.name: p.indexed_levels for p in (() if space is None else space.parameters) if p.indexed_levels}
+    sheet, commas = (read_workbook(book, name), False) if workbook else read_csv(path)
+    if commas:
+        texts = {j for j, column in enumerate(sheet.header) if column.strip() in known}
+        rows = [[cell if j in texts else with_points(cell) for j, cell in enumerate(row)] for row in sheet.rows]
+        sheet = sheet.with_rows(rows)
+    text = StringIO(newline="")
+    width = len(sheet.header)
+    csv.writer(text).writerows([*row, *[""] * (width - len(row))] for row in (sheet.header, *sheet.rows))
+    engine: Literal["python", "c"] = "python" if workbook else "c"  # a workbook's numbers are kept to the last digit
+    table = _with_levels(
+        lambda **options: pd.read_csv(
+            StringIO(text.getvalue()), index_col=False, skip_blank_lines=False, engine=engine, **options
+        ),
+        sheet.header,
+        known,
+    )
+    origin = Origin("row", f"{book.name}{SHEET_MARK}{name}" if name else book.name)
+    table.index = pd.Index(sheet.numbers, name=origin if workbook else Origin("line", path.name))
+    table = _with_names(table, sheet.header, path)
+    _as_numbers(table, known, path)
     return table.dropna(how="all")
 
 
@@ -80,14 +113,16 @@ def sheet_of(path: Path) -> tuple[Path, str]:
 
 
 def write_table_file(table: "pd.DataFrame", path: Path) -> None:
-    """Write a table as CSV, or as an Excel workbook if the name of the file says so; atomically."""
+    """Write a table as CSV, or as an Excel workbook if the name of the file says so; atomically.
+
+    No text becomes a formula: in CSV, one that a spreadsheet would take for it has an apostrophe in front, which
+    `read_table_file` takes away.
+    """
     if path.suffix.lower() not in EXCEL:
-        write_atomically(path, table.to_csv(index=False).encode())
+        plain = table.map(lambda cell: guarded(cell) if isinstance(cell, str) else cell)
+        write_atomically(path, plain.rename(columns=lambda name: guarded(str(name))).to_csv(index=False).encode())
         return
-    _need_openpyxl()
-    buffer = BytesIO()
-    table.to_excel(buffer, index=False)
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, workbook_bytes(table))
 
 
 def read_space_file(path: Path) -> ParameterSpace:
@@ -140,111 +175,49 @@ def _fault(name: str, entry: Any) -> str | None:
     return None
 
 
-def _read_csv(path: Path, space: ParameterSpace | None) -> "pd.DataFrame":
-    import pandas as pd
-
-    records = _records(path)
-    if not records:
-        raise TableError(f"{path} is empty; a table has a line of column names, and a line for each row")
-    (first, header), *rows = records
-    if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
-        raise TableError(
-            f"{path} has the single column {header[0]!r}; save it with commas between columns and with decimal points"
-        )
-    for line, row in rows:
-        if len(row) > len(header):
-            hint = (
-                "is the header in the first line?"
-                if len(header) == 1
-                else "rows of another table, such as one that mkbo suggest has written, are joined by the names of "
-                "columns (copy only those that are in the header), and numbers need decimal points"
-            )
-            raise TableError(
-                f"{path}: line {line} has {len(row)} values, but the header in line {first} has {len(header)}; {hint}"
-            )
-    text = StringIO(newline="")
-    csv.writer(text).writerows(row + [""] * (len(header) - len(row)) for _, row in records)
-    table = _with_levels(
-        lambda **options: pd.read_csv(StringIO(text.getvalue()), index_col=False, skip_blank_lines=False, **options),
-        header,
-        space,
-    )
-    table.index = pd.Index([line for line, _ in rows], name=Origin("line", path.name))
-    return _with_names(table, header, path)
-
-
 def _with_levels(
-    read: "Callable[..., pd.DataFrame]", header: Sequence[str], space: ParameterSpace | None
+    read: "Callable[..., pd.DataFrame]", header: Sequence[str], levels: Mapping[str, tuple[Level, ...] | None]
 ) -> "pd.DataFrame":
     """Return a table, with columns of levels as they are written: ``None`` may be a level, and so may ``007``."""
     table = read()
-    levels = {} if space is None else {p.name: p.indexed_levels for p in space.parameters}
-    columns = {j: levels[name.strip()] for j, name in enumerate(header) if levels.get(name.strip())}
-    texts = {j: all(isinstance(level, str) for level in known) for j, known in columns.items()}
+    columns = {j: levels[name.strip()] for j, name in enumerate(header) if name.strip() in levels}
+    texts = {j: known is None or all(isinstance(level, str) for level in known) for j, known in columns.items()}
     as_written = {
         kind: read(keep_default_na=False, na_values=[""], dtype=str if kind else None) for kind in set(texts.values())
     }
     for j, known in columns.items():
         written = as_written[texts[j]].iloc[:, j]
-        if texts[j] or (table.iloc[:, j].isna() & written.isin(known)).any():
+        if texts[j] or (table.iloc[:, j].isna() & written.isin(known or ())).any():
             table.isetitem(j, written.to_numpy())
     return table
 
 
-def _records(path: Path) -> list[tuple[int, list[str]]]:
-    """Return the lines of a CSV file that hold anything, each with the number of its (first) line."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise TableError(f"{path} does not exist") from None
-    except OSError as error:
-        raise TableError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path} is not UTF-8 text; in Excel choose 'CSV UTF-8', or pass the .xlsx") from error
-    records: list[tuple[int, list[str]]] = []
-    line = 1
-    reader = csv.reader(StringIO(text, newline=""))
-    try:
-        for record in reader:
-            filled = [i for i, cell in enumerate(record) if cell.strip()]
-            if filled:
-                records.append((line, record[: max(filled) + 1] if records else record))
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise TableError(f"{path} cannot be read as a CSV table: {error} in line {line}") from error
-    return records
-
-
-def _read_sheet(path: Path, sheet: str, space: ParameterSpace | None) -> "pd.DataFrame":
-    import zipfile
-
+def _as_numbers(table: "pd.DataFrame", levels: Container[str], path: Path) -> None:
+    """Read the columns of a table that are numbers but for one unit behind each, or for the word pending."""
     import pandas as pd
 
-    _need_openpyxl()
-    try:
-        with pd.ExcelFile(path, engine="openpyxl") as book:
-            names = book.sheet_names
-            if sheet and sheet not in names:
-                raise TableError(f"{path} has no sheet {sheet!r}; it has {names}")
-            if not sheet and len(names) > 1:
-                raise TableError(f"{path} has the sheets {names}; name one, as in {path}{SHEET_MARK}{names[0]}")
-            header = pd.read_excel(book, sheet_name=sheet or names[0], header=None, nrows=1)
-            called = ["" if pd.isna(name) else str(name) for name in header.iloc[0]] if len(header) else []
-            table = _with_levels(
-                lambda **options: pd.read_excel(book, sheet_name=sheet or names[0], **options), called, space
+    for name in [name for name in table.columns if name not in levels]:
+        cells = table[name].dropna()
+        if not len(cells) or not all(isinstance(cell, str) for cell in cells):
+            continue
+        open_ = cells.str.strip().str.casefold() == PENDING
+        found = {row: quantity(cell) for row, cell in cells[~open_].items()}
+        units = {None if one is None else one.unit for one in found.values()}
+        if len(units) == 1 and None not in units:
+            numbers = {row: one.number for row, one in found.items() if one is not None}
+            warnings.warn(
+                f"{path}: column {name!r} has {units.pop()!r} behind every number and is read as numbers",
+                TableWarning,
+                stacklevel=3,
             )
-    except FileNotFoundError:
-        raise TableError(f"{path} does not exist") from None
-    except (OSError, zipfile.BadZipFile, KeyError) as error:
-        raise TableError(f"{path} cannot be read as an Excel workbook: {error}; save it as .xlsx or as CSV") from error
-    origin = f"{path.name}{SHEET_MARK}{sheet}" if sheet else path.name
-    if not called:
-        raise TableError(f"{origin} has no column names in its first row; put them there, and experiments below")
-    table.index = pd.RangeIndex(2, len(table) + 2, name=Origin("row", origin))
-    return _with_names(table, called, path)
+        elif open_.any() and all(map(reads_as_number, cells[~open_])):
+            numbers = dict(cells[~open_])
+        else:
+            continue
+        table[name] = pd.to_numeric(pd.Series(numbers)).reindex(table.index)
 
 
-def _with_names(table: "pd.DataFrame", header: list[str], path: Path) -> "pd.DataFrame":
+def _with_names(table: "pd.DataFrame", header: Sequence[str], path: Path) -> "pd.DataFrame":
     """Return a table with the names of its header, blanks around them stripped, and without empty nameless columns.
 
     Raises
@@ -267,12 +240,3 @@ def _with_names(table: "pd.DataFrame", header: list[str], path: Path) -> "pd.Dat
         )
     table.columns = [name or f"Unnamed: {j}" for j, name in enumerate(names)]
     return table.loc[:, [bool(name) or filled[j] for j, name in enumerate(names)]]
-
-
-def _need_openpyxl() -> None:
-    try:
-        import openpyxl  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "Excel workbooks need openpyxl; install it with: pip install 'mkbo_plugins[excel]'"
-        ) from error

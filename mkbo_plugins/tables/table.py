@@ -11,7 +11,8 @@ from jaxtyping import Float, Int, Shaped
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.messages.hints import did_you_mean, shown_value
 from mkbo_plugins.messages.rows import RowNames
-from mkbo_plugins.space.parameters import Numeric, is_finite_number, odd_rows
+from mkbo_plugins.space.cells import odd_rows
+from mkbo_plugins.space.parameters import Numeric, is_finite_number
 from mkbo_plugins.space.space import ParameterSpace, as_array, check_columns, check_doubled
 from mkbo_plugins.tables.constraints import warn_broken
 from mkbo_plugins.tables.labels import check_classes, read_labels
@@ -23,6 +24,9 @@ FAR_OUTSIDE = 0.01
 
 SPREAD_LIMITS = (1e-100, 1e100)
 """Least and greatest spread of a target: squares of it and of its dual coefficients are safe in double precision."""
+
+SHOWN_VALUES = 5
+"""Different values that a message names, of many."""
 
 LEAST_WEIGHT = 1e-100
 """Least sample weight relative to the mean one."""
@@ -292,12 +296,18 @@ def present_rows(frame: Any, columns: Sequence[str], missing: str) -> PresentRow
 def _numbers(values: list[Any], what: str, names: RowNames, or_else: str = "") -> Float[np.ndarray, " N"]:
     faulty = [i for i, value in enumerate(values) if not is_finite_number(value)]
     if faulty:
-        faulty = odd_rows(values, faulty)
         raise TableError(
-            f"{what} must hold finite numbers, got {shown_value(values[faulty[0]])} in {names.at(faulty)}; "
-            f"mend or drop these rows{or_else}"
+            f"{what} must hold finite numbers, got {odd_cells(values, faulty, names)}; mend or drop these rows{or_else}"
         )
     return np.asarray(values, dtype=float)
+
+
+def odd_cells(values: Sequence[Any], faulty: Sequence[int], names: RowNames) -> str:
+    """Return the different values of faulty rows, the first of many, and what the rows are called."""
+    odd = odd_rows(values, faulty)
+    shown = list(dict.fromkeys(shown_value(values[row]) for row in odd))
+    more = ", ..." if len(shown) > SHOWN_VALUES else ""
+    return f"{', '.join(shown[:SHOWN_VALUES])}{more} in {names.at(odd)}"
 
 
 def check_target(

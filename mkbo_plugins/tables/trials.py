@@ -9,12 +9,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from mkbo_plugins.errors import TableError
-from mkbo_plugins.messages.hints import shown_value
 from mkbo_plugins.messages.rows import RowNames
-from mkbo_plugins.space.parameters import is_finite_number, odd_rows
+from mkbo_plugins.space.parameters import is_finite_number
 from mkbo_plugins.space.space import ParameterSpace, check_columns
 from mkbo_plugins.tables.constraints import warn_broken
-from mkbo_plugins.tables.table import warn_outside
+from mkbo_plugins.tables.table import odd_cells, warn_outside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,10 +77,9 @@ class Trials:
         values = table[target].tolist()
         faulty = [i for i, value in enumerate(values) if not pending[i] and not is_finite_number(value)]
         if faulty:
-            faulty = odd_rows(values, faulty)
             raise TableError(
                 f"outcomes in column {target!r} must be numbers, or empty while pending, got "
-                f"{shown_value(values[faulty[0]])} in {RowNames.of(table).at(faulty)}"
+                f"{odd_cells(values, faulty, RowNames.of(table))}"
             )
         y = np.array([float(value) for value, open_ in zip(values, pending, strict=True) if not open_])
         return cls(raw[~pending], y, raw[pending])

@@ -1,0 +1,27 @@
+"""The one console that all output to a terminal goes through: text of users is shown as it is."""
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+class Terminal(Console):
+    """A console for which nothing in a text is markup: names such as ``growth [/h]`` belong to users.
+
+    Lines and blanks apart, characters that would control a terminal are shown as Python writes them.
+    """
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+    def render_str(self, text: str, **options: Any) -> "Text":
+        """Return a text, and a cell of a table, without control characters."""
+        return super().render_str(shown_text(text), **options)
+
+
+def shown_text(text: str) -> str:
+    """Return a text with control characters, but for ends of lines, as Python writes them."""
+    return "".join(sign if sign.isprintable() or sign in "\n " else repr(sign)[1:-1] for sign in text)
