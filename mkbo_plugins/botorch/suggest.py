@@ -55,7 +55,8 @@ def suggest(
         The pre-trained covariance.
     trials
         What was tried so far, in raw units of `space`. Pending trials, and suggestions among each other, are taken
-        into account by averaging over their outcomes.
+        into account by averaging over their outcomes. Where experiments failed, improvement counts as much less as
+        others are likely to fail there, see `mkbo_plugins.core.gp.feasibility.log_success`.
     n
         Number of experiments.
     space, fixed, form
@@ -87,7 +88,7 @@ def suggest(
     pool = SpaceCandidates(columns.target, seed) if candidates is None else FiniteCandidates(columns.target, candidates)
     tables = TableForecast(cov, columns, pool.initial, "points of the space" if candidates is None else "candidates")
     best = None if not len(trials.y) else float(trials.y.min() if minimise else trials.y.max())
-    advice = Advice((), len(trials.y), len(trials.pending), best)
+    advice = Advice((), len(trials.y), len(trials.pending), len(trials.failed), best)
     if len(trials.y) < FEWEST or np.ptp(trials.y) == 0:
         warn_of_units(cov.space, {}, fixed)
         return replace(advice, suggestions=tuple(first_points(tables, pool, trials, n, direction)))
@@ -136,8 +137,10 @@ def _next(
     best = float(outcomes.standardised.max())
     so_far = outcomes.in_units(best)
     tried, pending = trials.tried, trials.pending
+    log_success = tables.log_success(trials)
     for left in range(n, 0, -1):
-        index, point = pool.best(noisy_improvement(model, trials.X, pending, seed), tried, left)
+        improvement = noisy_improvement(model, trials.X, pending, seed)
+        index, point = pool.best(lambda raw, of=improvement: of(raw) + log_success(raw), tried, left)
         tried, pending = np.concatenate([tried, point]), np.concatenate([pending, point])
         with torch.no_grad():
             posterior = model.posterior(torch.tensor(point))
