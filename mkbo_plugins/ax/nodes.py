@@ -24,6 +24,7 @@ from ax.utils.common.random import with_rng_seed
 from jaxtyping import Int
 
 from mkbo_plugins.ax.encoding import concerning, target_names
+from mkbo_plugins.ax.levels import for_experiment
 from mkbo_plugins.ax.points import completed, failures, tried_points, tuned_space, unit_inputs, with_failed
 from mkbo_plugins.ax.storage import attach, recall
 from mkbo_plugins.ax.surrogate import OBJECTIVE, pretrained_surrogate_spec
@@ -267,6 +268,9 @@ class TableDesignNode(ExternalGenerationNode):
         covs = {name: recall(fingerprint, experiment) for name, fingerprint in self.covariances.items()}
         for cov in covs.values():
             attach(experiment, cov)
+        covs = {
+            name: for_experiment(cov, experiment.search_space, self.rename, self.fixed) for name, cov in covs.items()
+        }
         # Deduplication by Ax fails where there are fewer points than asked for.
         adapter = Generators.SOBOL(experiment=experiment, seed=self.seed, deduplicate=False)
         drawn = [dict(arm.parameters) for arm in adapter.gen(n=CANDIDATES).arms]

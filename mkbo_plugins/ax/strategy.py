@@ -15,6 +15,7 @@ from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData
 from ax.service.ax_client import AxClient
 
 from mkbo_plugins.ax.encoding import concerning, ranges
+from mkbo_plugins.ax.levels import experiment_levels
 from mkbo_plugins.ax.nodes import (
     PretrainedNode,
     TableDesignNode,
@@ -28,6 +29,7 @@ from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
 from mkbo_plugins.core.mixture.parts import PART
 from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.mixture import MixtureCovariance
+from mkbo_plugins.covariance.target import warn_of_new_levels
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.tables.ranges import warn_of_units
 
@@ -139,7 +141,8 @@ def use_pretrained(
     -----
     TableWarning
         If bounds in the experiment are unlikely to be in the units of the table; see
-        `mkbo_plugins.tables.ranges.warn_of_units`.
+        `mkbo_plugins.tables.ranges.warn_of_units`; or if a choice has levels that the table lacks, see
+        `PretrainedCovariance.with_levels`.
     """
     if not isinstance(client, (Client, AxClient)):
         raise MkboError(f"client must be an Ax Client or AxClient, got {type(client).__name__}")
@@ -213,6 +216,7 @@ def _check_space(
     for cov in {one.fingerprint: one for one in covs.values()}.values():
         own = concerning(cov.space, search_space, rename, fixed)
         warn_of_units(cov.space, ranges(cov.space, search_space, *own), own[1], stacklevel=3)
+        warn_of_new_levels(cov, experiment_levels(cov, search_space, rename, fixed), stacklevel=3)
 
 
 def _sobol_node(trials: int, next_node: str, seed: int) -> GenerationNode:

@@ -20,11 +20,13 @@ from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
 from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.pretrained import trained
+from mkbo_plugins.covariance.target import for_target
 from mkbo_plugins.errors import MkboError
+from mkbo_plugins.space.levels import levels_by_name
 from mkbo_plugins.space.named import NamedColumns
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.suggestion.advice import Advice, Reason, Suggestion
-from mkbo_plugins.suggestion.candidates import FiniteCandidates, SpaceCandidates
+from mkbo_plugins.suggestion.candidates import FiniteCandidates, Merit, SpaceCandidates
 from mkbo_plugins.suggestion.forecast import TableForecast
 from mkbo_plugins.suggestion.reasons import first_points, promise
 from mkbo_plugins.tables.ranges import warn_of_units
@@ -83,6 +85,7 @@ def suggest(
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise MkboError(f"n must be a whole number of at least 1, got {n!r}")
     cov = trained(cov)
+    cov = for_target(cov, levels_by_name(space, fixed))
     cov.is_directed(direction, form)  # raises where it cannot be used
     columns = NamedColumns.of(cov.space, cov.frame, None, space, fixed)
     pool = SpaceCandidates(columns.target, seed) if candidates is None else FiniteCandidates(columns.target, candidates)
@@ -139,8 +142,8 @@ def _next(
     tried, pending = trials.tried, trials.pending
     log_success = tables.log_success(trials)
     for left in range(n, 0, -1):
-        improvement = noisy_improvement(model, trials.X, pending, seed)
-        index, point = pool.best(lambda raw, of=improvement: of(raw) + log_success(raw), tried, left)
+        merit = _likely(noisy_improvement(model, trials.X, pending, seed), log_success)
+        index, point = pool.best(merit, tried, left)
         tried, pending = np.concatenate([tried, point]), np.concatenate([pending, point])
         with torch.no_grad():
             posterior = model.posterior(torch.tensor(point))
@@ -154,6 +157,11 @@ def _next(
             uncertainty=outcomes.spread * deviation,
             chance=chance,
         )
+
+
+def _likely(log_improvement: Merit, log_success: Merit) -> Merit:
+    """Return the logarithm of the improvement that is expected of experiments that may fail."""
+    return lambda raw: log_improvement(raw) + log_success(raw)
 
 
 def _noise(model: SingleTaskGP, X: Float[torch.Tensor, "n d"]) -> float:

@@ -143,7 +143,8 @@ def _fixed(cov: Covariance, entries: list[str]) -> dict[str, Any]:
             raise SpaceError(f"--fix gives {name!r} twice; keep one")
         levels = {str(level): level for level in getattr(cov.space[name], "levels", ())}
         try:
-            fixed[name] = levels[text] if text in levels else float(text)
+            texts = any(isinstance(level, str) for level in levels.values())
+            fixed[name] = levels[text] if text in levels else text if texts else float(text)
         except ValueError:
             expected = f"one of {list(levels)}" if levels else "a number"
             raise SpaceError(f"--fix {name}: expected {expected}, got {text!r}") from None

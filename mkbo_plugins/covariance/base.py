@@ -22,7 +22,8 @@ from mkbo_plugins.core.gp.spacing import Spacing, least_distance
 from mkbo_plugins.covariance.container import NewerVersionError, digest, pack, read, unpack, write
 from mkbo_plugins.covariance.content import Reader
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, SpaceWarning, TableError
-from mkbo_plugins.space.parameters import Frame, is_finite_number, is_number
+from mkbo_plugins.space.levels import widened
+from mkbo_plugins.space.parameters import Frame, Level, is_finite_number, is_number
 from mkbo_plugins.space.space import ParameterSpace, as_array
 
 if TYPE_CHECKING:
@@ -71,6 +72,34 @@ class Covariance(ABC):
     @abstractmethod
     def with_evaluator(self, choice: Choice = "auto", tolerance: float = 1e-10) -> "Covariance":
         """Return the same covariance, evaluated in another way."""
+
+    def with_levels(self, levels: Mapping[str, Sequence[Level]]) -> Self:
+        """Return the same covariance for targets with further levels of categorical parameters.
+
+        A new level has a coordinate of its own, which is 0 in every row of the table, so that nothing changes between
+        known levels, and the mean of their weights. With equal weights, K_2, and K_4 with two rows of the table, are
+        between it and a known level, or another new one, exactly what they are between two known levels; so K^E is
+        between it and a known one. What the table says of single levels is no feature of a new one: its K^E with
+        itself is of what levels have in common, which leaves about half of the squared feature distance of known
+        levels, and none between two new ones, which only K_2 and the stock covariance tell from one another. The
+        table's prediction for it is of what levels have in common, too, near the mean over them.
+
+        Parameters
+        ----------
+        levels
+            Further levels by parameter. Hosts find those of a target themselves; this is for `starting_points` and for
+            kernels and frames built by hand.
+
+        Raises
+        ------
+        SpaceError
+            If a name is no categorical parameter, or a level is there already.
+        """
+        return self._widened(widened(self.space, levels), levels) if levels else self
+
+    @abstractmethod
+    def _widened(self, space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> Self:
+        """Return the same covariance over the widened space."""
 
     @abstractmethod
     def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: Any = 1.0) -> Float[np.ndarray, "n m"]:

@@ -95,7 +95,7 @@ class TableForecast:
     def log_success(self, trials: Trials) -> Callable[[Float[np.ndarray, "M d"]], Float[np.ndarray, " M"]]:
         """Return a function from raw points (M, d) to the logarithms of the chances that they do not fail, (M,)."""
         succeeded, failed = self.unit(trials.X), self.unit(trials.failed)
-        return lambda raw: log_success(self.unit(raw), succeeded, failed, self.least_distance)
+        return lambda raw: log_success(self.unit(raw), succeeded, failed, 2 * self.least_distance)
 
     def verdict(self, trials: Trials, form: str) -> Verdict | None:
         """Return whether the tables help and a form suits, by the outcomes of trials; None if there are too few."""

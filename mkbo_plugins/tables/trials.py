@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,16 +39,16 @@ class Trials:
     pending
         Points whose outcome is not known yet, (p, d).
     failed
-        Points at which an experiment gave no outcome and will give none, (f, d); None means there are none.
+        Points at which an experiment gave no outcome and will give none, (f, d).
     """
 
     X: Float[np.ndarray, "n d"]
     y: Float[np.ndarray, " n"]
     pending: Float[np.ndarray, "p d"]
-    failed: Float[np.ndarray, "f d"] = None  # type: ignore[assignment]
+    failed: Float[np.ndarray, "f d"] = field(default_factory=lambda: np.empty((0, 0)))
 
     def __post_init__(self) -> None:
-        if self.failed is None:
+        if not len(self.failed):
             object.__setattr__(self, "failed", self.X[:0])
 
     @property

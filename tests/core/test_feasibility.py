@@ -31,7 +31,8 @@ def test_it_is_small_at_failures_and_large_at_successes_however_near():
     good, bad = np.array([[0.45, 0.5]]), np.array([[0.55, 0.5]])
     near = np.array([[0.549, 0.5], [0.451, 0.5]])
     failing, succeeding = np.exp(log_success(near, good, bad, 0.3))
-    assert failing < 0.01 < 0.9 < succeeding
+    assert failing < 0.01
+    assert succeeding > 0.9
 
 
 def test_each_failure_makes_what_is_near_less_likely_and_leaves_what_is_far():

@@ -59,7 +59,7 @@ class Spacing:
             least = least / 2 if most > 0 else 0.0
         return free & (room >= least)
 
-    def clearances(self, picked: Sequence[int]) -> Float[np.ndarray, " n"]:
+    def clearances(self, picked: Sequence[int] | Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Return how far each picked candidate is from the nearest point that is present or picked before it, (n,)."""
         points = self.inputs[list(picked)]
         earlier = np.where(np.tri(len(points), k=-1, dtype=bool), cdist(points, points), np.inf)
