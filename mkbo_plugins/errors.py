@@ -33,6 +33,10 @@ class TableWarning(MkboWarning):
     """The table is usable, but something in it deserves a look."""
 
 
+class SpaceWarning(MkboWarning):
+    """A parameter space is usable, but not quite as asked for."""
+
+
 class SampleWarning(TableWarning):
     """Only some rows of a long table were trained on.
 

@@ -5,11 +5,13 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import cdist, pdist
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core import normalise, reweight
+from mkbo_plugins.core.gp.spacing import least_distance
 from mkbo_plugins.covariance.base import GRAM_FORMS
-from mkbo_plugins.errors import KernelError
+from mkbo_plugins.errors import KernelError, SpaceWarning
 from mkbo_plugins.space.parameters import FRAMES
 from tests.conftest import MIXED_SPACE, mixed_table
 
@@ -225,20 +227,62 @@ def test_best_comes_first(cov, gp_cov):
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("same", 1), ("opposite", -1)])
-def test_each_starting_point_has_the_best_merit_plus_uncertainty(direction, sign):
+def test_each_starting_point_has_the_best_merit_plus_uncertainty_of_those_far_from_others(direction, sign):
     cov = fit(sigma=0.5)
     candidates = SPACE.sobol(1024, 5)
     on_table = cov.predict(TABLE)
     merit = sign * (cov.predict(candidates) - on_table.mean()) / on_table.std()
     correlation = cov.gram(candidates, form="base")
+    unit = SPACE.to_coordinates(candidates, "unit")
     picked: list[int] = []
     for point in cov.starting_points(6, direction, seed=5):
         known = np.linalg.solve(correlation[np.ix_(picked, picked)], correlation[picked])
         spread = np.sqrt(np.maximum(1 - np.sum(correlation[picked] * known, axis=0), 0))
         index = int(np.flatnonzero((candidates == SPACE.to_raw(point)).all(axis=1))[0])
-        others = np.setdiff1d(np.arange(len(candidates)), picked)
+        apart = cdist(unit, unit[picked]).min(axis=1, initial=np.inf)
+        others = np.flatnonzero(apart >= least_distance(4))
+        assert index in others
         assert (merit + spread)[index] == pytest.approx((merit + spread)[others].max(), abs=1e-6)
         picked.append(index)
+
+
+TREND = {  # what tables of two numbers say: points good by them crowd at an edge, or around an optimum
+    "linear": lambda power, rate: power + rate,
+    "one optimum": lambda power, rate: -((power - 0.6) ** 2) - (rate - 0.3) ** 2,
+}
+
+
+@pytest.mark.parametrize("trend", TREND)
+@pytest.mark.parametrize("trainer", ["gp", "svm"])
+@pytest.mark.parametrize("direction", ["same", "opposite"])
+def test_starting_points_by_a_smooth_table_keep_their_distance(trend, trainer, direction):
+    space = ParameterSpace.from_dict({"power": (10.0, 30.0), "rate": (1e-4, 1e-1, "log")})
+    raw = space.sobol(24, 3)
+    unit = space.to_coordinates(raw, "unit")
+    table = pd.DataFrame(raw, columns=list(space.names)).assign(y=TREND[trend](*unit.T))
+    settings = {"C": 10.0, "sigma": 2.0, "epsilon": 0.01, "ard": False} if trainer == "svm" else {}
+    cov = pretrain(table, "y", space, trainer=trainer, progress=False, **settings)
+    points = space.to_coordinates(space.to_raw(cov.starting_points(5, direction)), "unit")
+    assert pdist(points).min() >= least_distance(2)
+    sign = 1 if direction == "same" else -1
+    first, everywhere = TREND[trend](*points[0]), TREND[trend](*unit.T)
+    assert np.mean(sign * first >= sign * everywhere) > 0.9
+
+
+def test_starting_points_with_levels_and_whole_numbers_keep_their_distance(cov):
+    unit = SPACE.to_coordinates(SPACE.to_raw(cov.starting_points(8, "same")), "unit")
+    assert pdist(unit).min() >= least_distance(4)
+
+
+def test_starting_points_of_a_space_too_small_are_as_far_apart_as_can_be_and_say_so():
+    space = ParameterSpace.from_dict({"layers": (1, 11, "int")})
+    table = pd.DataFrame({"layers": np.arange(1, 12), "y": np.arange(11.0)})
+    cov = pretrain(table, "y", space, C=5.0, sigma=0.5, epsilon=0.05, ard=False, progress=False)
+    with pytest.warns(SpaceWarning, match=r"no room for 8 points at a distance of 0\.2.*nearest two are 0\.1 apart"):
+        points = [point["layers"] for point in cov.starting_points(8, "same")]
+    assert len(set(points)) == 8
+    few = min(k for k in range(2, 9) if min(np.diff(sorted(points[:k]))) < 10 * least_distance(1)) - 1
+    assert points[:few] == [point["layers"] for point in cov.starting_points(few, "same")]  # without a warning
 
 
 def test_starting_points_do_not_crowd():

@@ -15,6 +15,7 @@ from ax.core.parameter import Parameter as AxParameter
 from ax.core.search_space import SearchSpace
 
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.space.levels import levels_by_name
 from mkbo_plugins.space.mapping import Affine, Constant, Levels, Source
 from mkbo_plugins.space.matching import check_kind, check_levels, check_names, check_positive
 from mkbo_plugins.space.parameters import Numeric, Ordered, Parameter
@@ -135,6 +136,20 @@ def concerning(
         {a: b for a, b in rename.items() if _readings((a, b), space, target)},
         {name: value for name, value in fixed.items() if name in space.names},
     )
+
+
+def levels(target: SearchSpace, names: Mapping[str, str], fixed: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the levels of choices of an experiment, and what parameters are fixed at, by their names in the table.
+
+    Parameters
+    ----------
+    target, names, fixed
+        As for `encodings`.
+    """
+    parameters = {name: target.parameters[other] for name, other in names.items()}
+    constants = {name: p.value for name, p in parameters.items() if isinstance(p, FixedParameter)}
+    choices = {name: tuple(p.values) for name, p in parameters.items() if isinstance(p, ChoiceParameter)}
+    return levels_by_name(None, {**fixed, **constants}) | choices
 
 
 def ranges(

@@ -1,5 +1,6 @@
 """Generation nodes: one that models with pre-trained covariances, one that designs from a table before any data."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.experiment_status import ExperimentStatus
 from ax.core.generator_run import GeneratorRun
+from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.trial_status import TrialStatus
 from ax.core.types import TParameterization
@@ -19,15 +21,20 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials, TransitionCriterion
 from ax.utils.common.random import with_rng_seed
+from jaxtyping import Int
 
 from mkbo_plugins.ax.encoding import concerning, target_names
+from mkbo_plugins.ax.levels import for_experiment
+from mkbo_plugins.ax.points import completed, failures, tried_points, tuned_space, unit_inputs, with_failed
 from mkbo_plugins.ax.storage import attach, recall
 from mkbo_plugins.ax.surrogate import OBJECTIVE, pretrained_surrogate_spec
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.gp.design import distance_to_front, upper_confidence_design
+from mkbo_plugins.core.gp.feasibility import is_discredited
+from mkbo_plugins.core.gp.spacing import Spacing, least_distance, scattered_design
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.pretrained import trained
-from mkbo_plugins.errors import MkboError
+from mkbo_plugins.errors import MkboError, SpaceWarning
 
 CANDIDATES = 256
 """Points of the search space among which a design chooses."""
@@ -177,11 +184,18 @@ class PretrainedNode(GenerationNode):
         super()._fit(experiment=experiment, data=data, **kwargs)
         self._fitted_data = data
 
-    def gen(self, *, experiment: Experiment, **kwargs: Any) -> GeneratorRun | None:
-        """Generate candidates as `GenerationNode.gen`, with random numbers that depend on stored state alone."""
+    def gen(
+        self,
+        *,
+        experiment: Experiment,
+        pending_observations: dict[str, list[ObservationFeatures]] | None,
+        **kwargs: Any,
+    ) -> GeneratorRun | None:
+        """Generate candidates as `GenerationNode.gen`, away from failed trials, with random numbers by stored state."""
+        pending = with_failed(pending_observations, experiment)
         made = len(self.generation_strategy._generator_runs)
         with with_rng_seed(int(np.random.SeedSequence((self.seed, made)).generate_state(1)[0])):
-            return super().gen(experiment=experiment, **kwargs)
+            return super().gen(experiment=experiment, pending_observations=pending, **kwargs)
 
 
 def _rounded(data: Data) -> Data:
@@ -247,30 +261,54 @@ class TableDesignNode(ExternalGenerationNode):
         self.trials = trials
         self.next_node = next_node
         self.seed = seed
-        self._queue: list[TParameterization] = []
+        self._queue: list[tuple[TParameterization, bool]] = []
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
-        """Order points of the search space by what the tables say of them."""
+        """Order points of the search space by what the tables say of them, or at random where most trials fail."""
         covs = {name: recall(fingerprint, experiment) for name, fingerprint in self.covariances.items()}
         for cov in covs.values():
             attach(experiment, cov)
+        covs = {
+            name: for_experiment(cov, experiment.search_space, self.rename, self.fixed) for name, cov in covs.items()
+        }
         # Deduplication by Ax fails where there are fewer points than asked for.
         adapter = Generators.SOBOL(experiment=experiment, seed=self.seed, deduplicate=False)
         drawn = [dict(arm.parameters) for arm in adapter.gen(n=CANDIDATES).arms]
-        tried = [dict(arm.parameters) for arm in experiment.arms_by_name.values()]
-        points = [point for i, point in enumerate(drawn) if point not in drawn[:i] and point not in tried]
+        arms = [dict(arm.parameters) for arm in experiment.arms_by_name.values()]
+        points = [point for i, point in enumerate(drawn) if point not in drawn[:i] and point not in arms]
         n = len(points)
         if not n:
             self._queue = []
             return
+        tuned, tried = tuned_space(experiment.search_space), tried_points(experiment)
+        full = [completed(point, experiment.search_space) for point in points]
+        spacing = Spacing(unit_inputs(full, tuned), unit_inputs(tried, tuned), least_distance(len(tuned.names)))
+        if is_discredited(failures(experiment), len(set(data.full_df.get("trial_index", ())))):
+            order = scattered_design(spacing, n, self.seed)
+        else:
+            order = self._by_table(experiment, covs, full, tried, spacing)
+        self._queue = [
+            (points[i], clearance >= spacing.least)
+            for i, clearance in zip(order, spacing.clearances(order), strict=True)
+        ]
+
+    def _by_table(
+        self,
+        experiment: Experiment,
+        covs: dict[str, Covariance],
+        points: list[TParameterization],
+        tried: list[TParameterization],
+        spacing: Spacing,
+    ) -> Int[np.ndarray, " n"]:
+        """Return the order of points by what the tables say of them."""
+        n = len(points)
         Z = {name: self._coordinates(cov, experiment, points + tried) for name, cov in covs.items()}
         signs = objective_signs(experiment, self.covariances)
         merits = [sign * covs[name].merit(Z[name][:n], self.directions[name]) for name, sign in signs.items()]
         views = {cov.fingerprint: trained(cov).fixed.views(Z[name]) for name, cov in covs.items()}
         joint, joint_Z = SeveralTables.of([view for each in views.values() for view in each])
         merit = -distance_to_front(np.column_stack(merits))
-        order = upper_confidence_design(merit, joint.correlation, joint_Z[:n], n, present=joint_Z[n:])
-        self._queue = [points[i] for i in order]
+        return upper_confidence_design(merit, joint.correlation, joint_Z[:n], n, present=joint_Z[n:], spacing=spacing)
 
     def _coordinates(self, cov: Covariance, experiment: Experiment, points: list[TParameterization]) -> np.ndarray:
         space = experiment.search_space
@@ -285,14 +323,22 @@ class TableDesignNode(ExternalGenerationNode):
         return np.asarray(cov.space.to_coordinates(raw, cov.frame))
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
-        """Return the best point that is neither in the experiment nor pending."""
-        left = [point for point in self._queue if point not in pending_parameters]
+        """Return the best point that is neither in the experiment nor pending, and warn if it is near another one."""
+        left = [(point, far) for point, far in self._queue if point not in pending_parameters]
         if not left:
             raise MkboError(
                 f"the search space has no further points to try before data come in, of {CANDIDATES} drawn; complete "
                 "trials with their data"
             )
-        return left[0]
+        point, far = left[0]
+        if not far:
+            warnings.warn(
+                f"the search space has no room for one more first trial far from all others, of {CANDIDATES} points "
+                f"drawn: {point} is nearer to one than it should be; complete trials with their data, or ask for fewer",
+                SpaceWarning,
+                stacklevel=2,
+            )
+        return point
 
 
 def enough_trials(trials: int, next_node: str, observed: int = 1) -> list[TransitionCriterion]:

@@ -16,6 +16,7 @@ from ax.service.ax_client import AxClient
 
 from mkbo_plugins.ax.constraints import warn_of_lost_in_experiment
 from mkbo_plugins.ax.encoding import concerning, ranges
+from mkbo_plugins.ax.levels import experiment_levels
 from mkbo_plugins.ax.nodes import (
     PretrainedNode,
     TableDesignNode,
@@ -29,6 +30,7 @@ from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
 from mkbo_plugins.core.mixture.parts import PART
 from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.mixture import MixtureCovariance
+from mkbo_plugins.covariance.target import warn_of_new_levels
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.tables.ranges import warn_of_units
 
@@ -140,7 +142,8 @@ def use_pretrained(
     -----
     TableWarning
         If bounds in the experiment are unlikely to be in the units of the table; see
-        `mkbo_plugins.tables.ranges.warn_of_units`. If the experiment does not keep a constraint of the table's space.
+        `mkbo_plugins.tables.ranges.warn_of_units`. If the experiment does not keep a constraint of the table's space,
+        or a choice has levels that the table lacks, see `PretrainedCovariance.with_levels`.
     """
     if not isinstance(client, (Client, AxClient)):
         raise MkboError(f"client must be an Ax Client or AxClient, got {type(client).__name__}")
@@ -215,6 +218,7 @@ def _check_space(
         own = concerning(cov.space, search_space, rename, fixed)
         warn_of_units(cov.space, ranges(cov.space, search_space, *own), own[1], stacklevel=3)
         warn_of_lost_in_experiment(cov.space, search_space, *own, stacklevel=3)
+        warn_of_new_levels(cov, experiment_levels(cov, search_space, rename, fixed), stacklevel=3)
 
 
 def _sobol_node(trials: int, next_node: str, seed: int) -> GenerationNode:

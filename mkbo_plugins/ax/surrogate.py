@@ -8,13 +8,14 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 
 from mkbo_plugins.ax.directed import DirectedGP
-from mkbo_plugins.ax.encoding import column_names, concerning, encodings, target_names
+from mkbo_plugins.ax.encoding import column_names, concerning, encodings, levels, target_names
 from mkbo_plugins.ax.inputs import PretrainedInputs
 from mkbo_plugins.ax.storage import remember
 from mkbo_plugins.botorch import PretrainedKernel
 from mkbo_plugins.botorch.models import LogNoiseGP
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.covariance.base import Covariance, Directions
+from mkbo_plugins.covariance.target import for_levels
 from mkbo_plugins.errors import MkboError, SpaceError
 
 PRETRAINED = "pretrained"
@@ -125,7 +126,9 @@ def _model_configs(
 ) -> list[ModelConfig]:
     stock = ModelConfig(name=STOCK)
     chosen = cov.form(form)
-    found = encodings(cov.space, search_space, target_names(cov.space, search_space, rename, fixed), fixed)
+    names = target_names(cov.space, search_space, rename, fixed)
+    cov = for_levels(cov, levels(search_space, names, fixed))
+    found = encodings(cov.space, search_space, names, fixed)
     if form == "stock":
         return [stock]
     fingerprint = remember(cov)

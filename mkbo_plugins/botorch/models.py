@@ -22,7 +22,9 @@ from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
+from mkbo_plugins.covariance.target import for_target
 from mkbo_plugins.errors import MkboError, TableError, TableWarning
+from mkbo_plugins.space.levels import levels_by_name
 from mkbo_plugins.space.parameters import Numeric
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.ranges import warn_of_units
@@ -86,7 +88,7 @@ def pretrained_gp(
         Known noise variances, of the shape of `train_Y`.
     space
         The target's parameters, where they are not those of the covariance: narrower or wider bounds, other order of
-        levels, parameters that the table lacks.
+        levels, parameters or levels that the table lacks. See `PretrainedCovariance.with_levels` of new levels.
     fixed
         Values of pre-trained parameters that the target keeps constant, by name.
     direction
@@ -115,9 +117,11 @@ def pretrained_gp(
     TableWarning
         If a parameter lies outside its bounds in every row, as it does when units are mistaken; if bounds in `space`
         are unlikely to be in the units of the table, see `mkbo_plugins.tables.ranges.warn_of_units`; if `space` does
-        not keep a constraint of the table's space; or if outcomes vary so little that the host cuts off variances.
+        not keep a constraint of the table's space, or has levels that the table lacks; or if outcomes vary so little
+        that the host cuts off variances.
     """
     check_covariance(cov)
+    cov = for_target(cov, levels_by_name(space, fixed))
     chosen = cov.form(form)
     for forbidden in ("covar_module", "input_transform"):
         if forbidden in kwargs:

@@ -21,11 +21,13 @@ from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
 from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.pretrained import trained
+from mkbo_plugins.covariance.target import for_target
 from mkbo_plugins.errors import MkboError
+from mkbo_plugins.space.levels import levels_by_name
 from mkbo_plugins.space.named import NamedColumns
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.suggestion.advice import Advice, Reason, Suggestion
-from mkbo_plugins.suggestion.candidates import FiniteCandidates, SpaceCandidates
+from mkbo_plugins.suggestion.candidates import FiniteCandidates, Merit, SpaceCandidates
 from mkbo_plugins.suggestion.forecast import TableForecast
 from mkbo_plugins.suggestion.reasons import first_points, promise
 from mkbo_plugins.tables.ranges import warn_of_units
@@ -56,7 +58,8 @@ def suggest(
         The pre-trained covariance.
     trials
         What was tried so far, in raw units of `space`. Pending trials, and suggestions among each other, are taken
-        into account by averaging over their outcomes.
+        into account by averaging over their outcomes. Where experiments failed, improvement counts as much less as
+        others are likely to fail there, see `mkbo_plugins.core.gp.feasibility.log_success`.
     n
         Number of experiments.
     space, fixed, form
@@ -83,12 +86,13 @@ def suggest(
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise MkboError(f"n must be a whole number of at least 1, got {n!r}")
     cov = trained(cov)
+    cov = for_target(cov, levels_by_name(space, fixed))
     cov.is_directed(direction, form)  # raises where it cannot be used
     columns = NamedColumns.of(cov.space, cov.frame, None, space, fixed)
     pool = SpaceCandidates(columns.target, seed) if candidates is None else FiniteCandidates(columns.target, candidates)
     tables = TableForecast(cov, columns, pool.initial, "points of the space" if candidates is None else "candidates")
     best = None if not len(trials.y) else float(trials.y.min() if minimise else trials.y.max())
-    advice = Advice((), len(trials.y), len(trials.pending), best)
+    advice = Advice((), len(trials.y), len(trials.pending), len(trials.failed), best)
     if len(trials.y) < FEWEST or np.ptp(trials.y) == 0:
         warn_of_units(cov.space, {}, fixed)
         warn_of_lost_in_target(cov.space, columns.target, fixed)
@@ -138,8 +142,10 @@ def _next(
     best = float(outcomes.standardised.max())
     so_far = outcomes.in_units(best)
     tried, pending = trials.tried, trials.pending
+    log_success = tables.log_success(trials)
     for left in range(n, 0, -1):
-        index, point = pool.best(noisy_improvement(model, trials.X, pending, seed), tried, left)
+        merit = _likely(noisy_improvement(model, trials.X, pending, seed), log_success)
+        index, point = pool.best(merit, tried, left)
         tried, pending = np.concatenate([tried, point]), np.concatenate([pending, point])
         with torch.no_grad():
             posterior = model.posterior(torch.tensor(point))
@@ -153,6 +159,11 @@ def _next(
             uncertainty=outcomes.spread * deviation,
             chance=chance,
         )
+
+
+def _likely(log_improvement: Merit, log_success: Merit) -> Merit:
+    """Return the logarithm of the improvement that is expected of experiments that may fail."""
+    return lambda raw: log_improvement(raw) + log_success(raw)
 
 
 def _noise(model: SingleTaskGP, X: Float[torch.Tensor, "n d"]) -> float:

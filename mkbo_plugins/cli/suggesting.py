@@ -46,7 +46,7 @@ def suggest(
         Path | None,
         typer.Option(
             help="CSV or Excel table of the experiments so far: a column for each parameter and one for the outcome, "
-            "left empty while an experiment is pending. None before the first."
+            "left empty while an experiment is pending, or the word failed if it gave none. No table before the first."
         ),
     ] = None,
     space: Annotated[
@@ -79,8 +79,9 @@ def suggest(
     """Suggest the next experiments, with what to expect of them and why.
 
     Nothing is kept between calls and no input is changed: after an interruption, the same command gives the same
-    suggestions. Add them to the table of experiments, with an empty outcome while they are pending. Exit codes: 0
-    suggested; 2 an input cannot be used; 130 interrupted.
+    suggestions. Add them to the table of experiments, with an empty outcome while they are pending, or the word
+    failed where there will be none: later suggestions keep away from there. Exit codes: 0 suggested; 2 an input cannot
+    be used; 130 interrupted.
 
     Example: mkbo suggest --covariance alloy.mkbo.json --direction same -n 3
 
@@ -144,7 +145,8 @@ def _fixed(cov: Covariance, entries: list[str]) -> dict[str, Any]:
             raise SpaceError(f"--fix gives {name!r} twice; keep one")
         levels = {str(level): level for level in getattr(cov.space[name], "levels", ())}
         try:
-            fixed[name] = levels[text] if text in levels else float(text)
+            texts = any(isinstance(level, str) for level in levels.values())
+            fixed[name] = levels[text] if text in levels else text if texts else float(text)
         except ValueError:
             expected = f"one of {list(levels)}" if levels else "a number"
             raise SpaceError(f"--fix {name}: expected {expected}, got {text!r}") from None
@@ -200,7 +202,7 @@ def _check_merged(out: Path, outcome: str, space: ParameterSpace, trials: Trials
         points = space.to_raw(measured)
     except (MkboError, KeyError):
         return  # not a table of suggestions, so that no outcome of theirs is in it
-    lost = np.flatnonzero(differ(points, trials.X))
+    lost = np.flatnonzero(differ(points, np.concatenate([trials.X, trials.failed])))
     if len(lost):
         raise TableError(
             f"{out} would be replaced, but has outcomes in column {outcome!r} of experiments that are not among those "
@@ -236,6 +238,7 @@ def _as_json(advice: "Advice", outcome: str) -> dict[str, Any]:
         "outcome": outcome,
         "measured": advice.measured,
         "pending": advice.pending,
+        "failed": advice.failed,
         "best": advice.best,
         "noise": advice.noise,
         "scales": dict(advice.scales),
@@ -251,6 +254,8 @@ def _as_json(advice: "Advice", outcome: str) -> dict[str, Any]:
 
 def _print(console: Terminal, advice: "Advice", outcome: str) -> None:
     state = f"{counted(advice.measured, 'experiment')} measured, {advice.pending} pending"
+    if advice.failed:
+        state += f", {advice.failed} failed"
     if advice.best is not None:
         state += f"; best {outcome} {advice.best:.6g}"
     if advice.noise is not None:

@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -17,10 +18,12 @@ from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import DEFAULT_FORM, Form, get_form
 from mkbo_plugins.core.gp.design import upper_confidence_design
+from mkbo_plugins.core.gp.spacing import Spacing, least_distance
 from mkbo_plugins.covariance.container import NewerVersionError, digest, pack, read, unpack, write
 from mkbo_plugins.covariance.content import Reader
-from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, TableError
-from mkbo_plugins.space.parameters import Frame, is_finite_number, is_number
+from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, SpaceWarning, TableError
+from mkbo_plugins.space.levels import widened
+from mkbo_plugins.space.parameters import Frame, Level, is_finite_number, is_number
 from mkbo_plugins.space.space import ParameterSpace, as_array
 
 if TYPE_CHECKING:
@@ -69,6 +72,34 @@ class Covariance(ABC):
     @abstractmethod
     def with_evaluator(self, choice: Choice = "auto", tolerance: float = 1e-10) -> "Covariance":
         """Return the same covariance, evaluated in another way."""
+
+    def with_levels(self, levels: Mapping[str, Sequence[Level]]) -> Self:
+        """Return the same covariance for targets with further levels of categorical parameters.
+
+        A new level has a coordinate of its own, which is 0 in every row of the table, so that nothing changes between
+        known levels, and the mean of their weights. With equal weights, K_2, and K_4 with two rows of the table, are
+        between it and a known level, or another new one, exactly what they are between two known levels; so K^E is
+        between it and a known one. What the table says of single levels is no feature of a new one: its K^E with
+        itself is of what levels have in common, which leaves about half of the squared feature distance of known
+        levels, and none between two new ones, which only K_2 and the stock covariance tell from one another. The
+        table's prediction for it is of what levels have in common, too, near the mean over them.
+
+        Parameters
+        ----------
+        levels
+            Further levels by parameter. Hosts find those of a target themselves; this is for `starting_points` and for
+            kernels and frames built by hand.
+
+        Raises
+        ------
+        SpaceError
+            If a name is no categorical parameter, or a level is there already.
+        """
+        return self._widened(widened(self.space, levels), levels) if levels else self
+
+    @abstractmethod
+    def _widened(self, space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> Self:
+        """Return the same covariance over the widened space."""
 
     @abstractmethod
     def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: Any = 1.0) -> Float[np.ndarray, "n m"]:
@@ -201,13 +232,19 @@ class Covariance(ABC):
         list of mappings
             Points as names and values in raw units, best first. Each maximises the predicted (or, for
             ``"opposite"``, the negated) standardised target plus one posterior standard deviation of the base
-            kernel given the points before it, so they lie as far apart as the length scales learned ask for. Of
-            several tables, predictions are averaged and kernels multiplied.
+            kernel given the points before it, among points that are at least `least_distance` of
+            `mkbo_plugins.core.gp.spacing` apart in the parameters, however smooth the table is. Of several tables,
+            predictions are averaged and kernels multiplied.
 
         Raises
         ------
         MkboError
             If an argument is not as described, or fewer than `n` different points were found in the space.
+
+        Warns
+        -----
+        SpaceWarning
+            If the space has no room for so many points at that distance, so that some are nearer.
         """
         known = any(self.signs(direction))
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
@@ -218,8 +255,18 @@ class Covariance(ABC):
             raise KernelError(f"n = {n} asks for more points than the {len(raw)} different ones found; ask for fewer")
         if not known:
             return self.space.from_raw(raw[:n])
-        Z = np.asarray(self.space.to_coordinates(raw, self.frame))
-        return self.space.from_raw(raw[upper_confidence_design(self.merit(Z, direction), self.fixed.correlation, Z, n)])
+        Z, unit = (np.asarray(self.space.to_coordinates(raw, frame)) for frame in (self.frame, "unit"))
+        spacing = Spacing(unit, unit[:0], least_distance(len(self.space.names)))
+        picked = upper_confidence_design(self.merit(Z, direction), self.fixed.correlation, Z, n, spacing=spacing)
+        clearances = spacing.clearances(picked)
+        if clearances.min() < spacing.least:
+            warnings.warn(
+                f"the space has no room for {n} points at a distance of {spacing.least:.2g} in units of ranges; the "
+                f"nearest two are {clearances.min():.2g} apart. Ask for fewer, or take them as they are",
+                SpaceWarning,
+                stacklevel=2,
+            )
+        return self.space.from_raw(raw[picked])
 
     def verdict(self, X: Any, y: Any, form: str = DEFAULT_FORM) -> "Verdict":
         """Return whether what the tables say helps a target, and whether a form suits it.

@@ -1,6 +1,6 @@
 """Pre-trained covariances of several tables as one, in which each table keeps its own scales."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add, mul
@@ -15,7 +15,7 @@ from mkbo_plugins.covariance.base import check_gram, finite
 from mkbo_plugins.covariance.content import Reader
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance, TrainedCovariance
 from mkbo_plugins.errors import KernelError, SpaceError
-from mkbo_plugins.space.parameters import Frame, Parameter, is_finite_number
+from mkbo_plugins.space.parameters import Frame, Level, Parameter, is_finite_number
 from mkbo_plugins.space.space import ParameterSpace
 
 
@@ -80,6 +80,12 @@ class CombinedCovariance(TrainedCovariance, kind="members"):
     def with_evaluator(self, choice: Choice = "auto", tolerance: float = 1e-10) -> "CombinedCovariance":
         """Return the same with every member evaluated in another way; see `PretrainedCovariance.with_evaluator`."""
         return CombinedCovariance(tuple(member.with_evaluator(choice, tolerance) for member in self.members))
+
+    def _widened(self, space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> "CombinedCovariance":
+        owned = ({name: new[name] for name in new if name in member.space.names} for member in self.members)
+        return CombinedCovariance(
+            tuple(member.with_levels(own) for member, own in zip(self.members, owned, strict=True))
+        )
 
     def gram(
         self,

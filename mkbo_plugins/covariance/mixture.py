@@ -1,6 +1,7 @@
 """The kernel mixture fitted to a table, a baseline that optimisers use as they use a pre-trained covariance."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ from mkbo_plugins.core.mixture.parts import PART, MixtureParts
 from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.content import Reader, decode_space, encode_space
 from mkbo_plugins.errors import KernelError
-from mkbo_plugins.space.parameters import FRAMES, Frame
+from mkbo_plugins.space.parameters import FRAMES, Frame, Level
 from mkbo_plugins.space.space import ParameterSpace
 
 FORMS = (PART, "stock")
@@ -72,6 +73,9 @@ class MixtureCovariance(Covariance, kind="mixture"):
     def with_evaluator(self, choice: Choice = "auto", tolerance: float = 1e-10) -> "MixtureCovariance":
         """Return itself: a mixture is evaluated in one way."""
         return self
+
+    def _widened(self, space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> "MixtureCovariance":
+        return replace(self, space=space, mixture=replace(self.mixture, dimension=len(space.coordinate_names)))
 
     def gram(self, X: Any, X2: Any = None, form: str = PART, *, s: float = 1.0) -> Float[np.ndarray, "n m"]:
         """Return the mixture between points in raw units, (n, n'); `form` is ``"base"`` and `s` has no effect."""

@@ -1,5 +1,6 @@
 """The pre-trained covariance: fitted, frozen, comparable, and saved as one small file."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.forms import get_form
+from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
 from mkbo_plugins.covariance.base import Covariance, Directions, check_gram, finite
 from mkbo_plugins.covariance.content import (
@@ -25,7 +27,8 @@ from mkbo_plugins.covariance.content import (
 )
 from mkbo_plugins.covariance.record import TrainingRecord
 from mkbo_plugins.errors import ArtefactError, KernelError
-from mkbo_plugins.space.parameters import FRAMES, Frame
+from mkbo_plugins.space.levels import widened_points, widened_weights
+from mkbo_plugins.space.parameters import FRAMES, Frame, Level
 from mkbo_plugins.space.space import ParameterSpace
 
 if TYPE_CHECKING:
@@ -184,6 +187,21 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         """
         CertifiedEvaluator(self.kernel, self.fixed.kernel.tables, self.support.shape[1], choice, tolerance)
         return replace(self, fixed=replace(self.fixed, choice=choice, tolerance=tolerance))
+
+    def _widened(self, space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> "PretrainedCovariance":
+        def points(table: WeightedPoints) -> WeightedPoints:
+            return WeightedPoints(widened_points(table.points, self.space, new), table.alpha)
+
+        decision, weights = self.fixed.decision, self.kernel.weights
+        kernel = (
+            self.kernel if weights is None else replace(self.kernel, weights=widened_weights(weights, self.space, new))
+        )
+        fixed = replace(
+            self.fixed,
+            decision=DecisionFunction(kernel, points(decision.table), decision.bias),
+            earlier=tuple(map(points, self.fixed.earlier)),
+        )
+        return replace(self, space=space, fixed=fixed)
 
     def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: float = 1.0) -> Float[np.ndarray, "n m"]:
         """Return the Gram matrix between points in raw units.

@@ -9,6 +9,7 @@ from skopt.space import Categorical as CategoricalDimension
 from skopt.space import Dimension, Integer, Space
 
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.space.levels import levels_by_name
 from mkbo_plugins.space.mapping import Affine, Levels, Source
 from mkbo_plugins.space.matching import check_kind, check_levels, check_positive
 from mkbo_plugins.space.parameters import Categorical, Frame, Level, Numeric, Ordered, Parameter, plain_value
@@ -140,6 +141,17 @@ def named_dimensions(
     chosen = _chosen_names(own, names)
     check_distinct(chosen, "dimension")
     return list(zip(chosen, found, strict=True))
+
+
+def levels_of(
+    dimensions: Any, names: Sequence[str] | Mapping[str, str] | None, fixed: Mapping[str, Any] | None
+) -> dict[str, tuple[Any, ...]]:
+    """Return the levels of categorical dimensions, and what parameters are fixed at, by name."""
+    return levels_by_name(None, fixed) | {
+        name: tuple(dimension.categories)
+        for name, dimension in named_dimensions(dimensions, names)
+        if isinstance(dimension, CategoricalDimension)
+    }
 
 
 def _is_subspace(entry: Any) -> bool:

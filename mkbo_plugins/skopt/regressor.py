@@ -21,10 +21,11 @@ from mkbo_plugins.core.mixture.parts import PART
 from mkbo_plugins.core.priors import log_bounds, prior_mode
 from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
 from mkbo_plugins.covariance.mixture import MixtureCovariance
+from mkbo_plugins.covariance.target import for_target
 from mkbo_plugins.errors import FitError, KernelError
 from mkbo_plugins.skopt.columns import column_map
 from mkbo_plugins.skopt.constraints import warn_of_lost_by_dimensions
-from mkbo_plugins.skopt.dimensions import INPUTS
+from mkbo_plugins.skopt.dimensions import INPUTS, levels_of
 from mkbo_plugins.skopt.kernel import PretrainedKernel
 from mkbo_plugins.space.parameters import is_finite_number
 from mkbo_plugins.tables.ranges import warn_of_units
@@ -358,9 +359,11 @@ def pretrained_regressor(
     TableWarning
         If bounds of a dimension are unlikely to be in the units of the table; see
         `mkbo_plugins.tables.ranges.warn_of_units`. If the table's space has constraints, since dimensions have none;
-        see `space_constraint` for what the host can keep.
+        see `space_constraint` for what the host can keep. If a dimension has levels that the table lacks; see
+        `PretrainedCovariance.with_levels`.
     """
     check_covariance(cov)
+    cov = for_target(cov, levels_of(dimensions, names, fixed))
     columns = column_map(cov, dimensions, cov.form(form), names, fixed)
     targets = {d.name: d.parameter for d in columns.dimensions if d.name in cov.space.names}
     warn_of_units(cov.space, {name: target for name, target in targets.items() if target is not None}, fixed)

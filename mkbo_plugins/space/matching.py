@@ -57,7 +57,10 @@ def check_levels(table: Parameter, levels: Sequence[Any], place: str) -> None:
         try:
             table.to_raw(level)
         except SpaceError as error:
-            raise SpaceError(f"{error}; leave the level out of {place}") from error
+            further = ""
+            if isinstance(table, Categorical):
+                further = f", or use cov.with_levels({{{table.name!r}: [{level!r}]}}) in place of cov"
+            raise SpaceError(f"{error}; leave the level out of {place}{further}") from error
 
 
 def check_positive(table: Parameter, target: Parameter) -> None:

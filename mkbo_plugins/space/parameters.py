@@ -192,7 +192,8 @@ class Ordered(Scaled):
     Parameters
     ----------
     levels
-        At least two distinct levels, numbers in increasing order.
+        At least two distinct levels, numbers in increasing order. Numbers between or beyond them, as measured ones may
+        be, are taken at their value.
     """
 
     levels: tuple[Level, ...]
@@ -217,8 +218,7 @@ class Ordered(Scaled):
         return (float(self.levels[0]), float(self.levels[-1])) if self.numeric else (0.0, len(self.levels) - 1.0)
 
     def to_raw(self, value: Any) -> float:
-        index = _level_index(value, self.name, self.levels)
-        return float(self.levels[index]) if self.numeric else float(index)
+        return _number(value, self.name) if self.numeric else float(_level_index(value, self.name, self.levels))
 
     def from_unit(self, u: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         index = np.minimum((u * len(self.levels)).astype(int), len(self.levels) - 1)

@@ -59,7 +59,7 @@ class Advice:
     ----------
     suggestions
         The experiments, best first.
-    measured, pending
+    measured, pending, failed
         Numbers of trials.
     best
         Best outcome so far; None without any.
@@ -76,6 +76,7 @@ class Advice:
     suggestions: tuple[Suggestion, ...]
     measured: int
     pending: int
+    failed: int
     best: float | None
     noise: float | None = None
     verdict: Verdict | None = None

@@ -1,10 +1,14 @@
 """What the tables say of points of a target, as numbers and in words."""
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
+from mkbo_plugins.core.gp.feasibility import log_success
 from mkbo_plugins.core.gp.form_model import Points
+from mkbo_plugins.core.gp.spacing import least_distance
 from mkbo_plugins.covariance.pretrained import TrainedCovariance
 from mkbo_plugins.space.named import NamedColumns
 from mkbo_plugins.suggestion.advice import VERDICT_FROM, Reason, Suggestion
@@ -79,11 +83,25 @@ class TableForecast:
             predictions,
         )
 
+    def unit(self, raw: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        """Return the unit-scaled inputs of the target, (n, k), at points in its raw units."""
+        return np.asarray(self.columns.target.to_coordinates(raw, "unit"))
+
+    @property
+    def least_distance(self) -> float:
+        """The distance in unit-scaled inputs from which on one experiment says little of another."""
+        return least_distance(len(self.columns.target.names))
+
+    def log_success(self, trials: Trials) -> Callable[[Float[np.ndarray, "M d"]], Float[np.ndarray, " M"]]:
+        """Return a function from raw points (M, d) to the logarithms of the chances that they do not fail, (M,)."""
+        succeeded, failed = self.unit(trials.X), self.unit(trials.failed)
+        return lambda raw: log_success(self.unit(raw), succeeded, failed, 2 * self.least_distance)
+
     def verdict(self, trials: Trials, form: str) -> Verdict | None:
         """Return whether the tables help and a form suits, by the outcomes of trials; None if there are too few."""
         if len(trials.y) < VERDICT_FROM:
             return None
-        unit = np.asarray(self.columns.target.to_coordinates(trials.X, "unit"))
+        unit = self.unit(trials.X)
         frame, target = np.asarray(self.columns(trials.X)), self.columns.target
         all_inputs = self.cov.form(form).uses_stock
         own = [all_inputs or name not in self.cov.space.names for name in target.coordinate_owners]

@@ -2,8 +2,12 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
 from mkbo_plugins.core.gp.design import upper_confidence_design
+from mkbo_plugins.core.gp.feasibility import is_discredited
+from mkbo_plugins.core.gp.spacing import Spacing, scattered_design
 from mkbo_plugins.covariance.base import Directions
 from mkbo_plugins.suggestion.advice import Reason, Suggestion
 from mkbo_plugins.suggestion.candidates import FiniteCandidates, SpaceCandidates
@@ -13,23 +17,47 @@ from mkbo_plugins.tables.trials import Trials
 HOPELESS = 0.005
 """Chance below which an experiment is not likely to beat the best so far."""
 
+GOOD = 0.75
+"""Share of the candidates that a point must be better than by the table to be called good."""
+
 
 def first_points(
     tables: TableForecast, pool: FiniteCandidates | SpaceCandidates, trials: Trials, n: int, direction: Directions
 ) -> Iterator[Suggestion]:
-    """Yield points far from one another and from those tried, good ones first where the table's direction is known."""
+    """Yield points far from one another and from those tried, good ones first where the table's direction is known.
+
+    Where most experiments fail, they scatter, whatever the table says.
+    """
     indices, raw = pool.untried(trials.tried, n)
     cov, Z = tables.cov, tables.columns(raw)
-    merit, tried = cov.merit(Z, direction), tables.columns(trials.tried)
-    good = " and good by the table" if any(cov.signs(direction)) else ""
+    spacing = Spacing(tables.unit(raw), tables.unit(trials.tried), tables.least_distance)
+    scatter = is_discredited(len(trials.failed), len(trials.y))
+    merit = cov.merit(Z, "unknown" if scatter else direction)
+    if scatter:
+        picked = scattered_design(spacing, n, len(trials.failed))
+    else:
+        present = tables.columns(trials.tried)
+        picked = upper_confidence_design(merit, cov.fixed.correlation, Z, n, present=present, spacing=spacing)
+    good = merit > np.quantile(merit, GOOD)
     lacking = (
         f"a model needs {FEWEST} outcomes"
         if len(trials.y) < FEWEST
         else "all outcomes so far are equal, so that no model can learn from them yet"
     )
-    for i in upper_confidence_design(merit, cov.fixed.correlation, Z, n, present=tried):
-        why = f"far from other points{good}: {lacking}"
+    if scatter:
+        lacking = f"not chosen by the table, after {len(trials.failed)} failures; {lacking}"
+    for i, clearance in zip(picked, spacing.clearances(picked), strict=True):
+        why = f"{_place(clearance, spacing.least)}{' and good by the table' if good[i] else ''}: {lacking}"
         yield tables.suggestion(pool, int(indices[i]), raw[i : i + 1], Reason.START, why)
+
+
+def _place(clearance: float, least: float) -> str:
+    """Return in words how far a point is from all others."""
+    if clearance >= least:
+        return "far from other points" if np.isfinite(clearance) else "a first point"
+    if clearance > 0:
+        return f"as far from other points as there is room for, {clearance:.2g} in units of ranges"
+    return "equal to another point, as it is listed again"
 
 
 def promise(reason: Reason, chance: float, best: float) -> str:

@@ -12,7 +12,7 @@ from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.messages.hints import did_you_mean, shown_value
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.cells import odd_rows
-from mkbo_plugins.space.parameters import Numeric, is_finite_number
+from mkbo_plugins.space.parameters import Scaled, is_finite_number
 from mkbo_plugins.space.space import ParameterSpace, as_array, check_columns, check_doubled
 from mkbo_plugins.tables.constraints import warn_broken
 from mkbo_plugins.tables.labels import check_classes, read_labels
@@ -380,15 +380,16 @@ def warn_outside(
         For each parameter with such rows.
     """
     for j, parameter in enumerate(space.parameters):
-        if not isinstance(parameter, Numeric):
+        if not isinstance(parameter, Scaled) or parameter.indexed_levels:
             continue
         unit = parameter.to_coordinates(X[:, j], "unit")[:, 0]
         outside = np.flatnonzero((unit < -FAR_OUTSIDE) | (unit > 1 + FAR_OUTSIDE))
         if outside.size:
             low, high = X[outside, j].min(), X[outside, j].max()
             found = f"{low:g}" if low == high else f"from {low:g} to {high:g}"
+            bounds = np.exp(parameter.ends) if parameter.log else parameter.ends
             warnings.warn(
-                f"column {parameter.name!r} lies outside its bounds ({parameter.lower:g}, {parameter.upper:g}) in "
+                f"column {parameter.name!r} lies outside its bounds ({bounds[0]:g}, {bounds[1]:g}) in "
                 f"{names.at(outside)}: {found}; check units and bounds",
                 TableWarning,
                 stacklevel=stacklevel,

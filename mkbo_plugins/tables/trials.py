@@ -2,8 +2,8 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -18,6 +18,9 @@ from mkbo_plugins.tables.table import odd_cells, warn_outside
 if TYPE_CHECKING:
     import pandas as pd
 
+
+FAILED = "failed"
+"""What stands in the column of outcomes where an experiment gave none."""
 
 SAME = 1e-12
 """Relative difference up to which two values are the same: spreadsheets keep 15 digits."""
@@ -35,16 +38,23 @@ class Trials:
         Their outcomes, (n,).
     pending
         Points whose outcome is not known yet, (p, d).
+    failed
+        Points at which an experiment gave no outcome and will give none, (f, d).
     """
 
     X: Float[np.ndarray, "n d"]
     y: Float[np.ndarray, " n"]
     pending: Float[np.ndarray, "p d"]
+    failed: Float[np.ndarray, "f d"] = field(default_factory=lambda: np.empty((0, 0)))
+
+    def __post_init__(self) -> None:
+        if not len(self.failed):
+            object.__setattr__(self, "failed", self.X[:0])
 
     @property
-    def tried(self) -> Float[np.ndarray, "n d"]:
-        """All points, (n + p, d)."""
-        return np.concatenate([self.X, self.pending])
+    def tried(self) -> Float[np.ndarray, "t d"]:
+        """All points, (n + p + f, d)."""
+        return np.concatenate([self.X, self.pending, self.failed])
 
     @classmethod
     def none(cls, space: ParameterSpace) -> "Trials":
@@ -54,13 +64,15 @@ class Trials:
 
     @classmethod
     def from_table(cls, table: "pd.DataFrame", target: str, space: ParameterSpace) -> "Trials":
-        """Read trials from a table with a column for each parameter and one for the outcome, empty where pending.
+        """Read trials from a table with a column for each parameter and one for the outcome.
+
+        An outcome is a number, empty while pending, or the word ``failed`` where there will be none.
 
         Raises
         ------
         MkboError
-            If a column is missing, a parameter's value is not one it can take, or an outcome is neither empty nor a
-            finite number; the message names the column and rows.
+            If a column is missing, a parameter's value is not one it can take, or an outcome is neither empty,
+            ``failed`` nor a finite number; the message names the column and rows.
 
         Warns
         -----
@@ -73,16 +85,37 @@ class Trials:
         raw = space.to_raw(table)
         warn_outside(raw, space, RowNames.of(table))
         warn_broken(raw, space, RowNames.of(table))
-        pending = table[target].isna().to_numpy()
-        values = table[target].tolist()
-        faulty = [i for i, value in enumerate(values) if not pending[i] and not is_finite_number(value)]
+        values = _outcomes(table[target].tolist())
+        pending, failed = (np.array([value == kind for value in values], dtype=bool) for kind in (None, FAILED))
+        measured = ~(pending | failed)
+        faulty = [int(i) for i in np.flatnonzero(measured) if not is_finite_number(values[i])]
         if faulty:
             raise TableError(
-                f"outcomes in column {target!r} must be numbers, or empty while pending, got "
+                f"outcomes in column {target!r} must be numbers, empty while pending, or the word {FAILED!r}, got "
                 f"{odd_cells(values, faulty, RowNames.of(table))}"
             )
-        y = np.array([float(value) for value, open_ in zip(values, pending, strict=True) if not open_])
-        return cls(raw[~pending], y, raw[pending])
+        y = np.array([float(values[i]) for i in np.flatnonzero(measured)])
+        return cls(raw[measured], y, raw[pending], raw[failed])
+
+
+def _outcomes(cells: Sequence[Any]) -> list[Any]:
+    """Return cells with None for empty ones, and `FAILED` for that word, beside which numbers were read as text."""
+    import pandas as pd
+
+    words = [cell.strip().lower() if isinstance(cell, str) else cell for cell in cells]
+    known = [
+        None if pd.isna(word) else FAILED if word == FAILED else cell for word, cell in zip(words, cells, strict=True)
+    ]
+    if FAILED not in known:
+        return known
+    return [_number(value) if isinstance(value, str) and value != FAILED else value for value in known]
+
+
+def _number(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def equal_up_to_rounding(points: Float[np.ndarray, "N d"], point: Float[np.ndarray, " d"]) -> Bool[np.ndarray, " N"]:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int
 
+from mkbo_plugins.core.gp.spacing import Spacing
+
 RESOLVED = 1e-8
 """Posterior variance below which a point is taken as known: dividing by less would only amplify rounding."""
 
@@ -35,6 +37,7 @@ def upper_confidence_design(
     n: int,
     *,
     present: Float[np.ndarray, "P d"] | None = None,
+    spacing: Spacing | None = None,
 ) -> Int[np.ndarray, " n"]:
     """Pick points one by one by score plus one posterior standard deviation given the points picked before.
 
@@ -53,6 +56,9 @@ def upper_confidence_design(
         Number of points, at most N.
     present
         Frame coordinates of points that are there already, (P, d).
+    spacing
+        What distance to keep, however alike the correlation takes points to be; None keeps none. Where no candidate is
+        far enough, half the distance will do, and so on.
 
     Returns
     -------
@@ -64,10 +70,18 @@ def upper_confidence_design(
     variance = np.ones(len(points))
     columns = np.zeros((len(points), 0))
     picked: list[int] = []
+    free = np.ones(len(candidates), dtype=bool)
+    spacing = Spacing(candidates, candidates[:0], 0.0) if spacing is None else spacing
+    room = spacing.room()
     for pick in range(offset + n):
-        optimistic = np.concatenate([np.full(offset, -np.inf), score + np.sqrt(np.maximum(variance[offset:], 0))])
-        optimistic[picked] = -np.inf
-        best = pick if pick < offset else int(np.argmax(optimistic))
+        if pick < offset:
+            best = pick
+        else:
+            optimistic = score + np.sqrt(np.maximum(variance[offset:], 0))
+            chosen = int(np.argmax(np.where(spacing.keeping(room, free), optimistic, -np.inf)))
+            free[chosen] = False
+            room = spacing.reduced(room, chosen)
+            best = offset + chosen
         picked.append(best)
         if variance[best] < RESOLVED:
             continue

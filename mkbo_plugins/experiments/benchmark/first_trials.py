@@ -4,12 +4,15 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from mkbo_plugins.core.gp.design import upper_confidence_design
+from mkbo_plugins.core.gp.spacing import Spacing, least_distance
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
 
 
 def from_table(lookup: Lookup, n: int) -> list[int]:
     """Return candidates that the table proposes where its quantity is known to rise with the outcome."""
-    chosen = upper_confidence_design(lookup.decision, lookup.cov.fixed.correlation, lookup.parts.pool, n)
+    spacing = Spacing(lookup.unit, lookup.unit[:0], least_distance(len(lookup.problem.space.names)))
+    correlation = lookup.cov.fixed.correlation
+    chosen = upper_confidence_design(lookup.decision, correlation, lookup.parts.pool, n, spacing=spacing)
     return [int(i) for i in chosen]
 
 

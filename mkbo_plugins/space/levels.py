@@ -1,0 +1,85 @@
+"""Levels of a target that the table does not have: the space with them, and points of the table in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.space.parameters import Categorical, Level, is_finite_number, plain_value
+from mkbo_plugins.space.space import ParameterSpace
+
+
+def levels_by_name(space: ParameterSpace | None, fixed: Mapping[str, Any] | None) -> dict[str, tuple[Any, ...]]:
+    """Return the levels of a target's categorical parameters, and what others are fixed at, by name.
+
+    Anything but a space has none; whoever needs one says so.
+    """
+    parameters = space.parameters if isinstance(space, ParameterSpace) else ()
+    return {name: (value,) for name, value in (fixed or {}).items()} | {
+        p.name: p.levels for p in parameters if isinstance(p, Categorical)
+    }
+
+
+def new_levels(space: ParameterSpace, levels: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Level, ...]]:
+    """Return those levels, by the names of categorical parameters of a table's space, that the table lacks."""
+    found = {
+        p.name: tuple(plain_value(level) for level in levels[p.name] if _is_new(p, plain_value(level)))
+        for p in space.parameters
+        if isinstance(p, Categorical) and p.name in levels
+    }
+    return {name: new for name, new in found.items() if new}
+
+
+def _is_new(parameter: Categorical, level: Any) -> bool:
+    if not (isinstance(level, (str, bool)) or is_finite_number(level)):
+        return False
+    try:
+        parameter.to_raw(level)
+    except SpaceError:
+        return True
+    return False
+
+
+def widened(space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> ParameterSpace:
+    """Return a space with further levels behind those of categorical parameters.
+
+    Raises
+    ------
+    SpaceError
+        If a name is no categorical parameter of it, or a level is there already.
+    """
+    strange = [name for name in new if not isinstance(space[name], Categorical)]
+    if strange:
+        raise SpaceError(f"parameters {strange} are not categorical; new levels are of those without an order")
+    return ParameterSpace(
+        tuple(
+            replace(p, levels=(*p.levels, *new[p.name])) if isinstance(p, Categorical) and p.name in new else p
+            for p in space.parameters
+        )
+    )
+
+
+def widened_points(
+    points: Float[np.ndarray, "N d"], space: ParameterSpace, new: Mapping[str, Sequence[Level]]
+) -> Float[np.ndarray, "N e"]:
+    """Return frame coordinates (N, d) in a space as those in the widened one, (N, e): no point has a new level."""
+    return np.insert(points, _places(space, new), 0.0, axis=1)
+
+
+def widened_weights(
+    weights: Sequence[float], space: ParameterSpace, new: Mapping[str, Sequence[Level]]
+) -> tuple[float, ...]:
+    """Return weights of coordinates (d,) in the widened space, (e,): a new level has the mean of its parameter's."""
+    values, owners = np.array(weights), np.array(space.coordinate_owners)
+    means = [values[owners == name].mean() for name in new for _ in new[name]]
+    return tuple(np.insert(values, _places(space, new), means).tolist())
+
+
+def _places(space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> list[int]:
+    """Return before which coordinates those of new levels stand, in the order of `new`."""
+    owners = space.coordinate_owners
+    ends = {name: len(owners) - owners[::-1].index(name) for name in new}
+    return [ends[name] for name in new for _ in new[name]]
