@@ -208,16 +208,16 @@ def test_equal_weights_are_no_weights(trainer):
 
 
 @pytest.mark.parametrize("trainer", ["svm", "gp"])
-def test_known_noise_is_what_makes_a_row_count_less(trainer):
+def test_known_noise_makes_a_row_count_less(trainer):
     wrong = TABLE.assign(strength=TABLE["strength"] + np.where(np.arange(N) == 4, 30.0, 0.0))
     noise = np.where(np.arange(N) == 4, 60.0, 0.05)
-    wanted = np.delete(np.arange(N), 4)
 
-    def error(**settings):
-        fitted = train(wrong, trainer=trainer, **settings).predict(TABLE)
-        return np.abs(fitted - TABLE["strength"])[wanted].max()
+    def followed(**settings):
+        """Return how far the fit follows the wrong value."""
+        settings |= {} if trainer == "gp" else {"C": 300.0}
+        return float((train(wrong, trainer=trainer, **settings).predict(TABLE) - TABLE["strength"])[4])
 
-    assert error(noise=noise) < 0.5 * error()
+    assert abs(followed(noise=noise)) < 0.5 * followed(noise=np.full(N, 0.05))
     as_column = train(wrong.assign(spread=noise), trainer=trainer, noise="spread")
     assert as_column.fingerprint == train(wrong, trainer=trainer, noise=noise).fingerprint
 

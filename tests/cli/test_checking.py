@@ -71,7 +71,7 @@ def test_columns_of_groups_and_noise_are_no_parameters(run, folder, table):
     table.assign(spread=[0.1] * 23 + [-0.1]).to_csv("table.csv", index=False)
     result = _check(run, "--noise", "spread")
     assert result.exit_code == 1
-    assert "above 0, got -0.1 in row 23" in result.output
+    assert "above 0, got -0.1 in line 25" in result.output
 
 
 def test_without_a_space_every_other_column_is_looked_at(run, folder, table):
