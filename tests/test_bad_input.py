@@ -543,17 +543,6 @@ def test_gaps_in_columns_that_are_not_used_do_not_matter():
     assert train(extra)().record.rows == N
 
 
-def test_replicates_without_groups_warn():
-    table = pd.concat([TABLE, TABLE[:4].assign(strength=Y[:4] + 0.01)], ignore_index=True)
-    caught_warning(
-        lambda: pretrain(table, "strength", SPACE, C=5.0, sigma=2.0, epsilon=0.05, ard=False, progress=False),
-        TableWarning,
-        "4 rows",
-        "groups=",
-    )
-    train(table, groups=[*range(N), *range(4)])()  # kept together: nothing to warn of
-
-
 @pytest.mark.parametrize(
     ("settings", "name"),
     [

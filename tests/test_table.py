@@ -167,10 +167,36 @@ def test_far_outside_on_a_log_scale_is_judged_by_the_logarithm():
         read(table)
 
 
-def test_replicates_are_counted():
-    table = pd.concat([TABLE, TABLE[:3], TABLE[:1]], ignore_index=True)
-    with pytest.warns(TableWarning, match="4 rows repeat"):
-        read(table)
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([0.1] * 7 + [0.0], "above 0, got 0 in"),
+        ([0.1] * 7 + [-0.2], "above 0, got -0.2 in"),
+        ([0.1] * 7 + [np.nan], "finite numbers, got nan in"),
+        ([0.1] * 7 + ["wide"], "finite numbers, got 'wide' in"),
+        ([0.1] * 5, "one value for each of the 8 rows"),
+        ("spread", "'spread' is not a column"),
+    ],
+)
+def test_noise_that_is_no_standard_deviation_is_refused(values, words):
+    with pytest.raises(TableError, match=f"noise.*{words}"):
+        read(TABLE[:8], noise=values)
+
+
+def test_noise_takes_the_place_of_weights_and_labels_have_none():
+    deviations = np.linspace(0.1, 0.5, len(TABLE))
+    assert read(TABLE, noise=deviations).noise == pytest.approx(deviations)
+    with pytest.raises(TableError, match="relative terms; leave one"):
+        read(TABLE, noise=deviations, sample_weight=deviations)
+    labels = TABLE.assign(strength=TABLE["strength"] > TABLE["strength"].median())
+    with pytest.raises(TableError, match="labels have no noise"):
+        read(labels, noise=deviations, task="classification")
+
+
+def test_noise_of_a_logarithm_is_the_relative_one():
+    positive = TABLE.assign(strength=TABLE["strength"] - TABLE["strength"].min() + 1)
+    data = read(positive, noise=0.01 * positive["strength"], log_target=True)
+    assert data.noise == pytest.approx(0.01)
 
 
 def test_a_frame_beside_its_target_must_have_the_space_s_columns():

@@ -1,6 +1,7 @@
 """Held-out predictions are those that training found."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mkbo_plugins import pretrain
@@ -13,7 +14,7 @@ SVM = {"C": 5.0, "epsilon": 0.05, "sigma": 2.0}
 
 
 @pytest.mark.parametrize("machine", [SVM, {"trainer": "gp"}, {"trainer": "gp", "log_target": True}])
-@pytest.mark.parametrize("rows", [{}, {"groups": GROUPS}, {"sample_weight": WEIGHT}])
+@pytest.mark.parametrize("rows", [{}, {"groups": GROUPS}, {"sample_weight": WEIGHT}, {"noise": 0.1 * WEIGHT}])
 def test_their_error_is_the_recorded_one(table, space, machine, rows):
     cov = pretrain(table, "strength", space, progress=False, **machine, **rows)
     found = held_out(cov, table, **rows)
@@ -21,6 +22,23 @@ def test_their_error_is_the_recorded_one(table, space, machine, rows):
     error = np.average((values - predicted) ** 2, weights=rows.get("sample_weight"))
     assert error == pytest.approx(cov.loo_mse, rel=1e-6)
     np.testing.assert_allclose(found.values, table["strength"])
+
+
+@pytest.mark.parametrize("machine", [SVM, {"trainer": "gp"}])
+@pytest.mark.parametrize("rows", [{}, {"sample_weight": np.linspace(1.0, 3.0, 48)}, {"noise": np.linspace(0.1, 1, 48)}])
+def test_of_rows_that_repeat_there_is_one_for_each_setting(table, space, machine, rows):
+    again = table.assign(strength=table["strength"] + np.random.default_rng(0).normal(0, 1, len(table)))
+    both = pd.concat([table, again], ignore_index=True)
+    cov = pretrain(both, "strength", space, progress=False, **machine, **rows)
+    found = held_out(cov, both, **rows)
+    np.testing.assert_array_equal(found.numbers, np.arange(24))
+    weight = rows.get("sample_weight", rows.get("noise", np.ones(48)) ** -2.0).reshape(2, -1)
+    means = np.average([table["strength"], again["strength"]], axis=0, weights=weight)
+    np.testing.assert_allclose(found.values, means)
+    error = np.average(
+        (found.values - found.predicted) ** 2, weights=weight.sum(axis=0) if "noise" not in rows else None
+    )
+    assert error == pytest.approx(cov.loo_mse, rel=1e-6)
 
 
 def test_they_do_not_depend_on_the_value_held_out(table, space):

@@ -1,7 +1,7 @@
 """The next experiments of a campaign, each with what is expected of it and why it was chosen."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from scipy.stats import norm
 from mkbo_plugins.botorch.constraints import warn_of_lost_in_target
 from mkbo_plugins.botorch.improvement import noisy_improvement
 from mkbo_plugins.botorch.models import pretrained_gp
+from mkbo_plugins.botorch.requirements import RequiredModels
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
 from mkbo_plugins.covariance.base import Covariance, Directions
@@ -29,8 +30,9 @@ from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.suggestion.advice import Advice, Reason, Suggestion
 from mkbo_plugins.suggestion.candidates import FiniteCandidates, Merit, SpaceCandidates
 from mkbo_plugins.suggestion.forecast import TableForecast
-from mkbo_plugins.suggestion.reasons import first_points, promise
+from mkbo_plugins.suggestion.reasons import first_points, meeting, promise
 from mkbo_plugins.tables.ranges import warn_of_units
+from mkbo_plugins.tables.requirements import Required, all_met
 from mkbo_plugins.tables.trials import Trials
 
 
@@ -45,6 +47,8 @@ def suggest(
     minimise: bool = False,
     form: str = DEFAULT_FORM,
     direction: Directions = "unknown",
+    noise: Float[np.ndarray, " n"] | None = None,
+    required: Sequence[Required] = (),
     seed: int = 0,
 ) -> Advice:
     """Return the next experiments by noisy expected improvement; the same input gives the same ones.
@@ -75,6 +79,13 @@ def suggest(
         table proposes points until there are three outcomes, and from then on directs the mean of the model, as in
         `pretrained_gp`. Where it is not, the first points fill the space, and the model leaves the sign to the
         outcomes. With ``form="stock"``, it must be unknown.
+    noise
+        Known standard deviations of the measured outcomes, (n,), each above 0; None fits one for all. The verdict on
+        the table fits its own in any case.
+    required
+        Further outcomes that must keep to bounds. Each has BoTorch's own model, and improvement counts where all keep
+        to them, over the experiments that do (constraints of BoTorch's acquisition function). They count as soon as
+        there is a model, from three outcomes on.
     seed
         Seed of candidates and draws.
 
@@ -91,7 +102,9 @@ def suggest(
     columns = NamedColumns.of(cov.space, cov.frame, None, space, fixed)
     pool = SpaceCandidates(columns.target, seed) if candidates is None else FiniteCandidates(columns.target, candidates)
     tables = TableForecast(cov, columns, pool.initial, "points of the space" if candidates is None else "candidates")
-    best = None if not len(trials.y) else float(trials.y.min() if minimise else trials.y.max())
+    _check_lengths(trials, noise, required)
+    allowed = trials.y[all_met(required, len(trials.y))]
+    best = None if not len(allowed) else float(allowed.min() if minimise else allowed.max())
     advice = Advice((), len(trials.y), len(trials.pending), len(trials.failed), best)
     if len(trials.y) < FEWEST or np.ptp(trials.y) == 0:
         warn_of_units(cov.space, {}, fixed)
@@ -100,9 +113,11 @@ def suggest(
     with manual_seed(seed):
         outcomes = _Outcomes.of(trials.y, minimise)
         X, Y = torch.tensor(trials.X), torch.tensor(outcomes.standardised)[:, None]
-        model = pretrained_gp(cov, X, Y, form=form, space=space, fixed=fixed, direction=direction)
+        Yvar = None if noise is None else torch.tensor((noise / outcomes.spread) ** 2)[:, None]
+        model = pretrained_gp(cov, X, Y, form, train_Yvar=Yvar, space=space, fixed=fixed, direction=direction)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        found = tuple(_next(model, tables, pool, trials, n, outcomes, seed))
+        models = RequiredModels.fitted(required, cov, space, fixed)
+        found = tuple(_next(model, models, tables, pool, trials, n, outcomes, best, seed))
     return replace(
         advice,
         suggestions=found,
@@ -129,35 +144,54 @@ class _Outcomes:
     def in_units(self, value: float) -> float:
         return self.centre + self.sign * self.spread * value
 
+    def from_units(self, value: float) -> float:
+        return self.sign * (value - self.centre) / self.spread
+
+
+def _check_lengths(trials: Trials, noise: Float[np.ndarray, " n"] | None, required: Sequence[Required]) -> None:
+    given = {"noise": noise} | {f"values of {one.requirement.outcome!r}": one.of_trials for one in required}
+    for what, values in given.items():
+        if values is not None and np.shape(values) != trials.y.shape:
+            raise MkboError(
+                f"{what} must be {len(trials.y)}, one for each measured trial, got shape {np.shape(values)}"
+            )
+    if noise is not None and not (np.isfinite(noise).all() and (np.asarray(noise) > 0).all()):
+        raise MkboError(f"noise must hold standard deviations above 0, got {np.asarray(noise).tolist()}")
+
 
 def _next(
     model: SingleTaskGP,
+    required: RequiredModels,
     tables: TableForecast,
     pool: FiniteCandidates | SpaceCandidates,
     trials: Trials,
     n: int,
     outcomes: _Outcomes,
+    best: float | None,
     seed: int,
 ) -> Iterator[Suggestion]:
-    best = float(outcomes.standardised.max())
-    so_far = outcomes.in_units(best)
+    joint, kept = required.beside(model)
     tried, pending = trials.tried, trials.pending
     log_success = tables.log_success(trials)
     for left in range(n, 0, -1):
-        merit = _likely(noisy_improvement(model, trials.X, pending, seed), log_success)
+        merit = _likely(noisy_improvement(joint, trials.X, pending, seed, **kept), log_success)
         index, point = pool.best(merit, tried, left)
         tried, pending = np.concatenate([tried, point]), np.concatenate([pending, point])
         with torch.no_grad():
             posterior = model.posterior(torch.tensor(point))
         mean, deviation = posterior.mean.item(), math.sqrt(posterior.variance.item())
-        chance = float(norm.cdf((mean - best) / deviation))
-        reason = Reason.EXPLOIT if mean > best else Reason.EXPLORE
-        why = promise(reason, chance, so_far)
+        meets = required.chances(point)
+        # Without an experiment that meets all requirements, none is to be beaten.
+        lead = None if best is None else mean - outcomes.from_units(best)
+        chance = None if lead is None else float(norm.cdf(lead / deviation))
+        reason = Reason.EXPLOIT if lead is not None and lead > 0 else Reason.EXPLORE
+        why = meeting(meets) if best is None or chance is None else promise(reason, chance, best)
         yield replace(
             tables.suggestion(pool, index, point, reason, why),
             predicted=outcomes.in_units(mean),
             uncertainty=outcomes.spread * deviation,
             chance=chance,
+            meets=meets,
         )
 
 

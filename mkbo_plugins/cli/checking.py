@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mkbo_plugins.cli.messages import check_ignored, counted, print_json
-from mkbo_plugins.cli.options import IGNORE, TABLE, TASK, TaskName
+from mkbo_plugins.cli.options import GROUPS, IGNORE, NOISE, TABLE, TASK, TaskName
 from mkbo_plugins.messages.commands import in_options, plain_errors
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file
@@ -19,7 +19,8 @@ def check(
     target: Annotated[str, typer.Option(help="Name of the target column.")],
     space: Annotated[Path | None, typer.Option(help="TOML file with the parameters, as for mkbo pretrain.")] = None,
     task: Annotated[TaskName, TASK] = TaskName.regression,
-    groups: Annotated[str | None, typer.Option(help="Column whose equal values mark replicates.")] = None,
+    groups: Annotated[str | None, GROUPS] = None,
+    noise: Annotated[str | None, NOISE] = None,
     ignore: Annotated[list[str] | None, IGNORE] = None,
     log_target: Annotated[bool, typer.Option("--log-target", help="The target's logarithm is to be learned.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
@@ -36,7 +37,7 @@ def check(
     with plain_errors():
         described = None if space is None else read_space_file(space)
         data = read_table_file(table, described)
-        ignored = check_ignored(ignore, data.columns, [target, groups, *(described.names if described else ())])
+        ignored = check_ignored(ignore, data.columns, [target, groups, noise, *(described.names if described else ())])
         findings = inspect_table(
             data,
             target,
@@ -44,6 +45,7 @@ def check(
             task=task.value,
             log_target=log_target,
             groups=groups,
+            noise=noise,
             ignore=ignored,
         )
     errors = sum(finding.severity is Severity.ERROR for finding in findings)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mkbo_plugins.cli.messages import check_ignored, check_writable, print_json
-from mkbo_plugins.cli.options import IGNORE, TABLES, TASK, TaskName
+from mkbo_plugins.cli.options import GROUPS, IGNORE, NOISE, TABLES, TASK, TaskName
 from mkbo_plugins.cli.summary import print_summary, summary
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.messages.commands import GOES_ON, plain_errors
@@ -68,7 +68,8 @@ def pretrain(
     kernel: Annotated[str, typer.Option(help="se, exponential, polynomial or linear.")] = "se",
     frame: Annotated[FrameName, typer.Option(help="Map bounds to [-1, 1] or to [0, 1].")] = FrameName.centred,
     ard: Annotated[bool, typer.Option(help="Learn a weight for each parameter.")] = True,
-    groups: Annotated[str | None, typer.Option(help="Column whose equal values mark replicates.")] = None,
+    groups: Annotated[str | None, GROUPS] = None,
+    noise: Annotated[str | None, NOISE] = None,
     ignore: Annotated[list[str] | None, IGNORE] = None,
     log_target: Annotated[bool, typer.Option("--log-target", help="Train on the target's logarithm.")] = False,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows that lack a value.")] = False,
@@ -102,9 +103,9 @@ def pretrain(
             check_writable(resume, [*tables, space])
         described = None if space is None else read_space_file(space)
         data = [read_table_file(table, described) for table in tables]
-        used = [*target, groups, *(described.names if described else ())]
+        used = [*target, groups, noise, *(described.names if described else ())]
         ignored = check_ignored(ignore, [name for one in data for name in one.columns], used)
-        chosen = described or _space_from_table(console, data[0], target[0], groups, ignored)
+        chosen = described or _space_from_table(console, data[0], target[0], {groups, noise, *ignored})
         for doubt in doubts_of_columns(
             data[0], chosen.parameters, taken=described is None and len(chosen.names) > 1
         ).values():
@@ -120,6 +121,7 @@ def pretrain(
             task=task.value,
             trainer=trainer.value,
             groups=groups,
+            noise=noise,
             log_target=log_target,
             missing="drop" if drop_missing else "error",
             max_rows=max_rows,
@@ -141,9 +143,9 @@ def _check_given(tables: list[Path], options: dict[str, Path | None]) -> None:
 
 
 def _space_from_table(
-    console: Terminal, table: "pd.DataFrame", target: str, groups: str | None, ignored: tuple[str, ...]
+    console: Terminal, table: "pd.DataFrame", target: str, no_parameters: set[str | None]
 ) -> ParameterSpace:
-    used = table.drop(columns=[name for name in {*ignored, groups} if name in table.columns])
+    used = table.drop(columns=[name for name in no_parameters if name in table.columns])
     space = ParameterSpace.from_table(used, target)
     console.print(
         f"no --space given: every column but {target!r} is taken as a parameter, with bounds at its extremes in the "

@@ -21,6 +21,7 @@ from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.space.space import ParameterSpace, check_columns
 from mkbo_plugins.tables.constraints import warn_broken
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, write_table_file
+from mkbo_plugins.tables.requirements import Required, Requirement, check_named, noise_of_trials
 from mkbo_plugins.tables.table import warn_outside
 from mkbo_plugins.tables.trials import Trials, check_not_mistaken, differ, outcome_column
 
@@ -56,6 +57,16 @@ def suggest(
     target: Annotated[
         str | None, typer.Option(help="Column of the outcome, if several columns are no parameters.")
     ] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="Column of --done with known standard deviations of the outcome's noise.")
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A further outcome, a column of --done, that must keep to a bound, as 'yield >= 80' or "
+            "'impurity <= 0.5'; repeat for several. It counts from three outcomes on."
+        ),
+    ] = None,
     minimise: Annotated[bool, typer.Option("--minimise", help="Small outcomes are good.")] = False,
     candidates: Annotated[
         Path | None, typer.Option(help="CSV or Excel table to choose from: each row can be tried once.")
@@ -88,6 +99,8 @@ def suggest(
     Example: mkbo suggest --covariance alloy.mkbo.json --done done.csv --space space.toml -n 3 --out next.csv
 
     Example: mkbo suggest --covariance alloy.mkbo.json --done done.xlsx --candidates stock.csv --minimise --json
+
+    Example: mkbo suggest --covariance alloy.mkbo.json --done done.csv --require "elongation_pct >= 12"
     """
     with plain_errors():
         if out is not None:
@@ -103,7 +116,15 @@ def suggest(
         if points is not None:
             warn_outside(points, searched, RowNames.of(pool))
             warn_broken(points, searched, RowNames.of(pool))
-        trials, outcome = _trials(done, target, cov, searched, pool, fixed)
+        requirements = _requirements(require or [], done)
+        extra = [name for _, name in _named(requirements, noise)]
+        table = None if done is None else read_table_file(done, searched)
+        if table is not None:
+            for option, name in _named(requirements, noise):
+                check_named(table, option, name)
+        trials, outcome = _trials(table, target, cov, searched, pool, fixed, [*extra, *_meets_columns(requirements)])
+        required = [] if table is None else [Required.from_table(r, table, outcome, searched) for r in requirements]
+        deviations = None if noise is None else _noise(table, outcome, noise)
         if out is not None:
             _check_merged(out, outcome, searched, trials)
         from mkbo_plugins.botorch.suggest import suggest as advise
@@ -118,18 +139,42 @@ def suggest(
             minimise=minimise,
             form=form,
             direction=_direction(direction or [DirectionName.unknown]),
+            noise=deviations,
+            required=required,
             seed=seed,
         )
         if out is not None:
-            write_table_file(_as_table(advice, pool, outcome), out)
+            write_table_file(_as_table(advice, pool, [outcome, *extra], requirements), out)
         if as_json:
-            print_json(_as_json(advice, outcome))
+            print_json(_as_json(advice, outcome, requirements))
         else:
-            _print(Terminal(), advice, outcome)
+            _print(Terminal(), advice, outcome, requirements)
 
 
 def _direction(words: list[DirectionName]) -> Directions:
     return words[0].value if len(words) == 1 else [word.value for word in words]
+
+
+def _requirements(texts: list[str], done: Path | None) -> list[Requirement]:
+    requirements = [Requirement.parse(text) for text in texts]
+    if requirements and done is None:
+        raise TableError("--require needs the table of --done with the outcomes that are required; leave it out before")
+    for i, one in enumerate(requirements):
+        if any((one.outcome, one.at_least) == (other.outcome, other.at_least) for other in requirements[:i]):
+            raise TableError(f"--require bounds {one.outcome!r} twice from the same side; keep one")
+    return requirements
+
+
+def _named(requirements: list[Requirement], noise: str | None) -> list[tuple[str, str]]:
+    """Return the columns that options name, each with its option."""
+    named = [(f"--require {str(one)!r}", one.outcome) for one in requirements]
+    return named if noise is None else [*named, ("--noise", noise)]
+
+
+def _noise(table: "pd.DataFrame | None", outcome: str, noise: str) -> Any:
+    if table is None:
+        raise TableError("--noise names a column of the table of --done; leave it out before the first experiment")
+    return noise_of_trials(table, outcome, noise)
 
 
 def _fixed(cov: Covariance, entries: list[str]) -> dict[str, Any]:
@@ -169,21 +214,22 @@ def _check_fixed(table: "pd.DataFrame", fixed: dict[str, Any], cov: Covariance) 
 
 
 def _trials(
-    done: Path | None,
+    table: "pd.DataFrame | None",
     target: str | None,
     cov: Covariance,
     space: ParameterSpace,
     pool: "pd.DataFrame | None",
     fixed: dict[str, Any],
+    further: list[str],
 ) -> tuple[Trials, str]:
-    if done is None:
+    """Return the trials and the name of their outcome, which is none of the further columns."""
+    if table is None:
         return Trials.none(space), target or cov.targets[0]
-    table = read_table_file(done, space)
     _check_fixed(table, fixed, cov)
     if target is None:
         labels = [] if pool is None else [str(name) for name in pool.columns]
         constant = [name for name in cov.space.names if name not in space.names]
-        ignored = [*OWN_COLUMNS, *_table_columns(cov.tables), *constant]
+        ignored = [*OWN_COLUMNS, *_table_columns(cov.tables), *constant, *further]
         columns = [*map(str, table.columns)]
         check_columns(columns, space.names)
         target = outcome_column(columns, space.names, cov.targets, ignored, labels)
@@ -210,8 +256,10 @@ def _check_merged(out: Path, outcome: str, space: ParameterSpace, trials: Trials
         )
 
 
-def _as_table(advice: "Advice", pool: "pd.DataFrame | None", outcome: str) -> "pd.DataFrame":
-    """Return suggestions as rows to be filled in: parameters (whole rows of candidates), an empty outcome, reasons."""
+def _as_table(
+    advice: "Advice", pool: "pd.DataFrame | None", outcomes: list[str], requirements: list[Requirement]
+) -> "pd.DataFrame":
+    """Return suggestions as rows to be filled in: parameters (whole rows of candidates), empty outcomes, reasons."""
     import pandas as pd
 
     rows: list[dict[Any, Any]] = []
@@ -219,8 +267,18 @@ def _as_table(advice: "Advice", pool: "pd.DataFrame | None", outcome: str) -> "p
         point: dict[Any, Any] = (
             dict(s.point) if pool is None or s.candidate is None else pool.iloc[s.candidate].to_dict()
         )
-        rows.append(point | {outcome: None} | {name: getattr(s, name) for name in OWN_COLUMNS} | _table_says(s))
+        expected = {name: getattr(s, name) for name in OWN_COLUMNS} | _meets(s, requirements)
+        rows.append(point | dict.fromkeys(outcomes) | expected | _table_says(s))
     return pd.DataFrame(rows)
+
+
+def _meets_columns(requirements: list[Requirement]) -> list[str]:
+    return [f"chance of {requirement}" for requirement in requirements]
+
+
+def _meets(suggestion: "Suggestion", requirements: list[Requirement]) -> dict[str, float | None]:
+    """Return the chance that each requirement is met, by column; None before there is a model."""
+    return dict(zip(_meets_columns(requirements), suggestion.meets or [None] * len(requirements), strict=True))
 
 
 def _table_columns(tables: int) -> list[str]:
@@ -232,7 +290,7 @@ def _table_says(suggestion: "Suggestion") -> dict[str, float]:
     return dict(zip(_table_columns(len(suggestion.table_says)), suggestion.table_says, strict=True))
 
 
-def _as_json(advice: "Advice", outcome: str) -> dict[str, Any]:
+def _as_json(advice: "Advice", outcome: str, requirements: list[Requirement]) -> dict[str, Any]:
     verdict = advice.verdict
     return {
         "outcome": outcome,
@@ -246,13 +304,15 @@ def _as_json(advice: "Advice", outcome: str) -> dict[str, Any]:
         if verdict is None
         else {name: getattr(verdict, name) for name in ("answer", "log_ratio", "form", "form_log_ratio", "instead")},
         "suggestions": [
-            {name: value for name, value in asdict(s).items() if name != "table_says"} | _table_says(s)
+            {name: value for name, value in asdict(s).items() if name not in ("table_says", "meets")}
+            | _table_says(s)
+            | ({"meets": dict(zip(map(str, requirements), s.meets, strict=False))} if requirements else {})
             for s in advice.suggestions
         ],
     }
 
 
-def _print(console: Terminal, advice: "Advice", outcome: str) -> None:
+def _print(console: Terminal, advice: "Advice", outcome: str, requirements: list[Requirement]) -> None:
     state = f"{counted(advice.measured, 'experiment')} measured, {advice.pending} pending"
     if advice.failed:
         state += f", {advice.failed} failed"
@@ -268,7 +328,10 @@ def _print(console: Terminal, advice: "Advice", outcome: str) -> None:
     if advice.noise is not None:
         predicted = (f"{s.predicted:.4g} ± {s.uncertainty:.2g}" for s in advice.suggestions)
         table.add_row(f"{outcome}, predicted", *predicted)
-        table.add_row("chance to beat the best", *(f"{s.chance:.0%}" for s in advice.suggestions))
+        if advice.best is not None:
+            table.add_row("chance to beat the best", *(f"{s.chance:.0%}" for s in advice.suggestions))
+        for i, name in enumerate(_meets_columns(requirements)):
+            table.add_row(name, *(f"{s.meets[i]:.0%}" for s in advice.suggestions))
     table.add_row("for", *(s.reason.value for s in advice.suggestions))
     console.print(table)
     for i, s in enumerate(advice.suggestions, 1):

@@ -13,8 +13,9 @@ from mkbo_plugins.core.training.svr import leave_one_out
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance, only_table
 from mkbo_plugins.errors import TableError
-from mkbo_plugins.pretraining.trainers import held_out_error
+from mkbo_plugins.pretraining.trainers import held_out_error, machine_weights, noise_weights
 from mkbo_plugins.tables.labels import balanced_weights
+from mkbo_plugins.tables.replicates import joined_replicates
 from mkbo_plugins.tables.table import Task, TrainingTable, read_table
 
 
@@ -46,15 +47,18 @@ def held_out(
     *,
     groups: Any = None,
     sample_weight: Any = None,
+    noise: Any = None,
     missing: Literal["error", "drop"] = "error",
 ) -> HeldOut:
     """Return exact leave-one-out predictions of the machine behind a covariance, for the table it was trained on.
+
+    Of rows that repeat a setting, there is one with their mean, and the number of the first.
 
     Parameters
     ----------
     cov
         The covariance.
-    table, groups, sample_weight, missing
+    table, groups, sample_weight, noise, missing
         As they were given to `pretrain`.
 
     Raises
@@ -65,15 +69,18 @@ def held_out(
     cov = only_table(cov)
     record = cov.record
     task: Task = "classification" if record.task == "classification" else "regression"
-    data = read_table(
-        table,
-        record.target,
-        cov.space,
-        task=task,
-        log_target=cov.log_target,
-        groups=groups,
-        sample_weight=sample_weight,
-        missing=missing,
+    data = joined_replicates(
+        read_table(
+            table,
+            record.target,
+            cov.space,
+            task=task,
+            log_target=cov.log_target,
+            groups=groups,
+            sample_weight=sample_weight,
+            noise=noise,
+            missing=missing,
+        )
     )
     X = np.asarray(cov.space.to_coordinates(data.X, cov.frame))
     if len(X) > record.rows:
@@ -103,15 +110,20 @@ def _of_machine(cov: PretrainedCovariance, X: Float[np.ndarray, "N d"], data: Tr
     labels = data.classes is not None
     assert cov.C is not None
     epsilon = cov.epsilon or 0.0
-    return leave_one_out(gram, data.y, cov.C, epsilon, data.sample_weight, data.groups, labels=labels).residuals
+    return leave_one_out(gram, data.y, cov.C, epsilon, machine_weights(data), data.groups, labels=labels).residuals
 
 
 def _of_process(cov: PretrainedCovariance, X: Float[np.ndarray, "N d"], data: TrainingTable) -> Float[np.ndarray, " N"]:
     gram = np.asarray(cov.kernel.gram(X))
-    scale = np.ones(len(X)) if data.sample_weight is None else data.sample_weight
-    # A process leaves residuals of noise / amplitude times its dual vector, which gives back that ratio.
-    residual = (data.y - cov.fixed.decision(X)) * scale
-    ratio = float(residual @ cov.alpha / (cov.alpha @ cov.alpha))
-    if len(cov.alpha) != len(X) or not np.allclose(residual, ratio * cov.alpha, atol=1e-6 * np.ptp(data.y)):
+    weight = noise_weights(data)
+    factors = [np.ones(len(X)) if weight is None else 1 / weight]
+    factors += [] if data.noise is None else [data.noise**2]
+    # A process leaves residuals of noise / amplitude times its dual vector, which gives back the shares of the noise.
+    residual = data.y - cov.fixed.decision(X)
+    alike = len(cov.alpha) == len(X)
+    if alike:
+        shares = np.linalg.lstsq(np.column_stack([factor * cov.alpha for factor in factors]), residual)[0]
+        noise = np.column_stack(factors) @ shares
+    if not (alike and np.allclose(residual, noise * cov.alpha, atol=1e-6 * np.ptp(data.y))):
         raise TableError("values or weights of the table are not those that the covariance was trained on")
-    return -held_out_residuals(symmetric_inverse(gram + np.diag(ratio / scale)), cov.alpha, data.groups)
+    return -held_out_residuals(symmetric_inverse(gram + np.diag(noise)), cov.alpha, data.groups)

@@ -15,7 +15,7 @@ from mkbo_plugins.tables.table import TrainingTable
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A table with its target, space, groups and weights as for `pretrain`.
+    """A table with its target, space, groups, weights and noise as for `pretrain`.
 
     Parameters
     ----------
@@ -29,6 +29,7 @@ class Source:
     space: ParameterSpace
     groups: Any
     sample_weight: Any
+    noise: Any
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
@@ -54,12 +55,12 @@ class Source:
         return [TableWarning(remark) for remark in found]
 
 
-def sources_of(table: Any, target: Any, space: Any, groups: Any, sample_weight: Any) -> list[Source]:
+def sources_of(table: Any, target: Any, space: Any, groups: Any, sample_weight: Any, noise: Any) -> list[Source]:
     """Return the table, or each of a list of tables.
 
     Parameters
     ----------
-    table, target, space, groups, sample_weight
+    table, target, space, groups, sample_weight, noise
         As for `pretrain`.
 
     Raises
@@ -71,17 +72,15 @@ def sources_of(table: Any, target: Any, space: Any, groups: Any, sample_weight: 
     """
     if not isinstance(table, list):
         _check_spaces([space])
-        return [Source("", table, target, space, groups, sample_weight)]
+        return [Source("", table, target, space, groups, sample_weight, noise)]
     tables = table
     if not tables:
         raise TableError("the list of tables is empty; give at least one")
-    targets, groups_of, weights = (
-        _per_table(values, len(tables), name)
-        for name, values in {"target": target, "groups": groups, "sample_weight": sample_weight}.items()
-    )
+    given = {"target": target, "groups": groups, "sample_weight": sample_weight, "noise": noise}
+    targets, *others = (_per_table(values, len(tables), name) for name, values in given.items())
     labels = [f"table {i + 1}" if len(tables) > 1 else "" for i in range(len(tables))]
     spaces = _spaces(tables, space)
-    return [Source(*given) for given in zip(labels, tables, targets, spaces, groups_of, weights, strict=True)]
+    return [Source(*of_one) for of_one in zip(labels, tables, targets, spaces, *others, strict=True)]
 
 
 def check_alike(sources: Sequence[Source]) -> None:

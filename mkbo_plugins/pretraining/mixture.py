@@ -8,6 +8,7 @@ from mkbo_plugins.core.mixture.kernel_mixture import fit_kernel_mixture
 from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, check_frame
+from mkbo_plugins.tables.replicates import joined_replicates
 from mkbo_plugins.tables.table import read_table
 
 
@@ -20,6 +21,8 @@ def pretrain_mixture(
     missing: Literal["error", "drop"] = "error",
 ) -> MixtureCovariance:
     """Fit a mixture of a squared exponential, a Matérn 1/2 and a Matérn 3/2 to a table by leave-one-out error.
+
+    Of rows that repeat the same settings, the mean is taken.
 
     Parameters
     ----------
@@ -37,6 +40,6 @@ def pretrain_mixture(
     an (N, N) matrix.
     """
     check_frame(frame)
-    rows = read_table(table, target, space, missing=missing)
+    rows = joined_replicates(read_table(table, target, space, missing=missing))
     fit = fit_kernel_mixture(np.asarray(space.to_coordinates(rows.X, frame)), rows.y)
     return MixtureCovariance(space, frame, fit.mixture, rows.target, fit.loo_mse)

@@ -24,6 +24,7 @@ from mkbo_plugins.pretraining.trainers import Trained, train_gp, train_svm
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, as_array
 from mkbo_plugins.tables.labels import balanced_weights
+from mkbo_plugins.tables.replicates import joined_replicates, replicates_note
 from mkbo_plugins.tables.table import Task, TrainingTable
 
 
@@ -58,19 +59,24 @@ class Rows:
         Frame coordinates of all its rows, (N, d).
     used
         Numbers of those trained on, (n,).
+    note
+        What became of replicates, None where there are none.
     """
 
     space: ParameterSpace
     data: TrainingTable
     X: Float[np.ndarray, "N d"]
     used: Int[np.ndarray, " n"]
+    note: str | None = None
 
     @classmethod
     def of(cls, data: TrainingTable, space: ParameterSpace, settings: Settings) -> "Rows":
-        """Return the rows of a table; of too many, those that fill the space are the ones used."""
-        X = np.asarray(space.to_coordinates(data.X, settings.frame))
+        """Return the rows to train on, one for each setting; of too many, those that fill the space are used."""
+        joined = joined_replicates(data)
+        note = None if joined is data else replicates_note(joined, len(data.y))
+        X = np.asarray(space.to_coordinates(joined.X, settings.frame))
         used = np.arange(len(X)) if len(X) <= settings.max_rows else farthest_point_subset(X, settings.max_rows)
-        return cls(space, data, X, used)
+        return cls(space, joined, X, used, note)
 
     @property
     def trained(self) -> Float[np.ndarray, "n d"]:
@@ -95,6 +101,8 @@ def fit_table(rows: Rows, settings: Settings, shared: FreeKernel | None = None) 
     notes: list[MkboWarning | str] = [*trained.notes]
     if sample.classes is not None:
         notes = [_label_note(sample.y, sample.classes), *notes]
+    if rows.note is not None:
+        notes = [rows.note, *notes]
     if len(rows.used) < len(rows.X):
         notes = [_sample_note(trained.decision, rows.X, rows.data, rows.used), *notes]
     record = TrainingRecord(
@@ -163,7 +171,11 @@ def _problem_key(
     grids: dict[str, Any],
 ) -> str:
     values = [None if given is None else as_array(given, name) for name, given in grids.items()]
-    return problem_key([template, bool(ard), X, data.y, data.groups, data.sample_weight, data.classes, ranges, *values])
+    parts = [template, bool(ard), X, data.y, data.groups, data.sample_weight, data.classes, ranges, *values]
+    # Only where they are given, so that files of other tables go on as ever.
+    further = [] if data.counts is None else [data.counts, data.scatter]
+    further += [] if data.noise is None else [data.noise]
+    return problem_key([*parts, *further])
 
 
 def _sample_note(
@@ -176,8 +188,9 @@ def _sample_note(
         quality = f"with a root mean squared error of {error:.4g}, their standard deviation being {values.std():.4g}"
     else:
         quality = f"rightly in {np.mean(predicted * values > 0):.0%}"
+    what = "rows" if data.counts is None else "settings"
     return SampleWarning(
-        f"of {len(X)} rows, {len(used)} that fill the space were trained on; leave-one-out errors are theirs; the "
+        f"of {len(X)} {what}, {len(used)} that fill the space were trained on; leave-one-out errors are theirs; the "
         f"other {len(others)} are predicted {quality}; to use more, raise max_rows (--max-rows)",
         rows=tuple(map(int, data.numbers[used])),
     )

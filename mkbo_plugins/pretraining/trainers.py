@@ -76,7 +76,17 @@ def _ard_fit(
         np.errstate(over="ignore", invalid="ignore"),
         suppress(np.linalg.LinAlgError),
     ):
-        fit = ard_map(template, X, data.y, ranges, sample_weight=data.sample_weight, report=report, **settings)
+        fit = ard_map(
+            template,
+            X,
+            data.y,
+            ranges,
+            sample_weight=noise_weights(data),
+            known_noise=data.noise,
+            scatter=data.scatter,
+            report=report,
+            **settings,
+        )
     if fit is None or not np.isfinite(fit.alpha).all():
         raise FitError(
             "the kernel overflows on the table, so its evidence cannot be computed; mend rows far outside the bounds, "
@@ -164,7 +174,7 @@ def train_svm(
     else:
         weights, scale = np.ones(X.shape[1]), 2 * float(X.var(axis=0).sum())
         sigma_grid = ISOTROPIC_SIGMA_GRID
-    labels = data.classes is not None
+    labels, box_weights = data.classes is not None, machine_weights(data)
     spread = 1.0 if labels else float(data.y.std())
     with progress_bar("leave-one-out grid", show=progress) as report:
         selection = select(
@@ -173,7 +183,7 @@ def train_svm(
             C=_grid(grids["C"], "C", C_GRID, spread),
             epsilon=[0.0] if labels else _grid(grids["epsilon"], "epsilon", EPSILON_GRID, spread, zero=True),
             sigma=_grid(None if shared is not None else grids["sigma"], "sigma", sigma_grid, scale),
-            sample_weight=data.sample_weight,
+            sample_weight=box_weights,
             groups=data.groups,
             labels=labels,
             n_jobs=n_jobs,
@@ -183,7 +193,7 @@ def train_svm(
         )
     kernel = _with_weights(template, weights, selection.sigma)
     gram = np.asarray(kernel.gram(X))
-    fit = fit_machine(gram, data.y, selection.C, selection.epsilon, data.sample_weight, labels=labels)
+    fit = fit_machine(gram, data.y, selection.C, selection.epsilon, box_weights, labels=labels)
     chosen = fit.alpha != 0
     if not chosen.any():
         raise FitError(
@@ -196,6 +206,27 @@ def train_svm(
         notes.append(SolverWarning("the final support vector fit hit its cap on iterations before its tolerance"))
     epsilon = None if labels else selection.epsilon
     return Trained(decision, selection.C, epsilon, held_out_error(data, selection.loo.residuals), notes)
+
+
+def noise_weights(data: TrainingTable) -> Float[np.ndarray, " N"] | None:
+    """Return what divides the common noise variance of each row, (N,): its weight and number of measurements."""
+    if data.counts is None:
+        return data.sample_weight
+    return data.counts * (1.0 if data.sample_weight is None else data.sample_weight)
+
+
+def machine_weights(data: TrainingTable) -> Float[np.ndarray, " N"] | None:
+    """Return what multiplies the box bound of each row of a support vector machine, (N,), of mean 1; None: nothing.
+
+    A machine's loss is linear in a residual, so that its weight goes with the inverse of the noise's standard
+    deviation, as the scale of a Laplace density does, not of its variance.
+    """
+    weight = data.sample_weight
+    if data.counts is not None:
+        weight = np.sqrt(data.counts) * (1.0 if weight is None else weight)
+    if data.noise is not None:
+        weight = 1 / data.noise
+    return weight if weight is data.sample_weight or weight is None else weight / weight.mean()
 
 
 def held_out_error(data: TrainingTable, residuals: Float[np.ndarray, " N"]) -> float:

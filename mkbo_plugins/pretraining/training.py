@@ -42,6 +42,7 @@ def pretrain(
     epsilon: float | Sequence[float] | None = None,
     groups: Any = None,
     sample_weight: Any = None,
+    noise: Any = None,
     missing: Literal["error", "drop"] = "error",
     log_target: bool = False,
     max_rows: int = 500,
@@ -90,10 +91,16 @@ def pretrain(
         logarithm if one is taken; for labels C has no unit, and there is no epsilon), sigma in squared frame
         coordinates. For kernels without a sigma, the weights are divided by it.
     groups
-        Column name or labels (N,); rows of one group are left out together, as replicates must be. Of several tables,
-        a column name for all or a list with one entry for each, as for `sample_weight`.
+        Column name or labels (N,); rows of one group are left out together. Rows of the same settings are so in any
+        case. Of several tables, a column name for all or a list with one entry for each, as for `sample_weight` and
+        `noise`.
     sample_weight
-        Column name or positive weights (N,) of the rows.
+        Column name or positive weights (N,) of the rows: the noise variance of a row is divided by its weight, its box
+        bound and its share of the leave-one-out error are multiplied by it.
+    noise
+        Column name or standard deviations (N,) of the measurement noise, where it is known, in the target's units. The
+        Gaussian process has this noise and a fitted one, the same for all rows, on top of it; box bounds of a support
+        vector machine are divided by it. It takes the place of `sample_weight`.
     missing
         What to do with rows that lack a value: ``"error"``, or ``"drop"`` with a warning that lists them.
     log_target
@@ -125,8 +132,8 @@ def pretrain(
     GridEdgeWarning
         If the best value of a grid is its first or last one.
     TableWarning
-        If the table is usable, but rows repeat, lie outside the bounds, break a constraint or were left out; or if
-        columns sum to a constant and no constraint says so.
+        If the table is usable, but rows lie outside the bounds, break a constraint or were left out; or if columns sum
+        to a constant and no constraint says so.
     SampleWarning
         If only some rows were trained on; its ``rows`` names them.
 
@@ -134,6 +141,10 @@ def pretrain(
     -----
     Source: Shilton et al., arXiv 1802.05370; coordinate weights and trainer ``"gp"`` are extensions of it.
     The leave-one-out error is conditional on coordinate weights, which all rows have shaped.
+
+    Of rows that repeat the same settings (in the same group), the mean is trained on, weighed by their number; for the
+    Gaussian process that is the model of all rows, whose noise their scatter tells. Of labels all rows are trained on,
+    and those of a setting held out together. `max_rows` counts settings then, and of labels rows.
     """
     _check_settings(frame, task, trainer, {"ard": ard, "log_target": log_target})
     _check_counts(max_rows, n_jobs)
@@ -150,7 +161,7 @@ def pretrain(
     settings = Settings(
         _template(kernel), ard, frame, task, trainer, grids, bool(log_target), max_rows, n_jobs, progress, resume
     )
-    sources = sources_of(table, target, space, groups, sample_weight)
+    sources = sources_of(table, target, space, groups, sample_weight, noise)
     _check_several(len(sources), combine, trainer, resume)
     if combine == "chain":
         check_alike(sources)
@@ -165,6 +176,7 @@ def pretrain(
                 log_target=log_target,
                 groups=source.groups,
                 sample_weight=source.sample_weight,
+                noise=source.noise,
                 missing=missing,
             )
             for remark in source.remarks(data):

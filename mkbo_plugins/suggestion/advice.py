@@ -38,7 +38,10 @@ class Suggestion:
     predicted, uncertainty
         Mean and standard deviation of the outcome, measurement noise aside; None before there is a model.
     chance
-        Probability of being better than the best outcome so far; None before there is a model.
+        Probability of being better than the best outcome so far; None before there is a model, or an experiment that
+        meets all requirements.
+    meets
+        Probability of meeting each requirement, in their order; none before there is a model.
     """
 
     point: Mapping[str, Level]
@@ -49,6 +52,7 @@ class Suggestion:
     predicted: float | None = None
     uncertainty: float | None = None
     chance: float | None = None
+    meets: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Advice:
     measured, pending, failed
         Numbers of trials.
     best
-        Best outcome so far; None without any.
+        Best outcome so far, of experiments that meet all requirements; None without any.
     noise
         Standard deviation of measurement noise that the model found; None before there is a model.
     verdict

@@ -1,6 +1,6 @@
 """Why points are worth trying: the first ones by the tables, later ones by what a model expects of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -67,3 +67,9 @@ def promise(reason: Reason, chance: float, best: float) -> str:
     if reason == Reason.EXPLOIT:
         return f"predicted to be better than the best so far, {best:.4g}"
     return f"uncertain enough for a chance of {chance:.0%} to be better than {best:.4g}"
+
+
+def meeting(chances: Sequence[float]) -> str:
+    """Return in words why a point is worth trying before any experiment has met all requirements."""
+    shown = " and ".join(f"{chance:.0%}" for chance in chances)
+    return f"no experiment so far meets all requirements; a chance of {shown} to do so here"

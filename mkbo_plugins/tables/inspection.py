@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mkbo_plugins.errors import MkboError, MkboWarning, SpaceError
+from mkbo_plugins.errors import MkboError, MkboWarning, SpaceError, TableWarning
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.parameters import Parameter
 from mkbo_plugins.space.space import ParameterSpace, check_doubled, parameter_of_column
 from mkbo_plugins.tables.compositions import sums_not_said
+from mkbo_plugins.tables.replicates import joined_replicates, replicates_note
 from mkbo_plugins.tables.table import PresentRows, Task, check_rows, check_target, present_rows, read_table
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def inspect_table(
     task: Task = "regression",
     log_target: bool = False,
     groups: str | None = None,
+    noise: str | None = None,
     ignore: tuple[str, ...] = (),
 ) -> list[Finding]:
     """Return what is wrong with a table, column by column, errors first.
@@ -69,8 +71,8 @@ def inspect_table(
     target
         Name of the target column.
     space
-        Its parameters; None takes every other column that is neither `groups` nor ignored.
-    task, log_target, groups
+        Its parameters; None takes every other column that is neither `groups` nor `noise` nor ignored.
+    task, log_target, groups, noise
         As for `pretrain`.
     ignore
         Columns that are no parameters, where there is no space.
@@ -79,7 +81,7 @@ def inspect_table(
     findings = _found(None, lambda: check_doubled(present, present)) or _found(None, lambda: check_rows(len(table)))
     if findings:
         return findings
-    others = [name for name in present if name not in {target, groups, *ignore}]
+    others = [name for name in present if name not in {target, groups, noise, *ignore}]
     findings = _of_target(table, target, task, log_target=log_target)
     parameters = []
     for name in others if space is None else space.names:
@@ -97,11 +99,19 @@ def inspect_table(
         findings.append(Finding(Severity.REMARK, None, f"columns {unused} are not in the space and are not used"))
     if not _errors(findings):
         whole = ParameterSpace(tuple(parameters), limits)
-        settings: dict[str, Any] = {"task": task, "log_target": log_target, "groups": groups}
-        further = _found(None, lambda: read_table(table, target, whole, missing="drop", **settings))
+        settings: dict[str, Any] = {"task": task, "log_target": log_target, "groups": groups, "noise": noise}
+        further = _found(None, lambda: _read(table, target, whole, settings))
         messages = {finding.message for finding in findings}
         findings += [finding for finding in further if finding.message not in messages]
     return sorted(findings, key=lambda finding: finding.severity is Severity.REMARK)
+
+
+def _read(table: "pd.DataFrame", target: str, space: ParameterSpace, settings: dict[str, Any]) -> None:
+    """Read a table as training does, and warn of rows that repeat a setting."""
+    data = read_table(table, target, space, missing="drop", **settings)
+    joined = joined_replicates(data)
+    if joined is not data:
+        warnings.warn(replicates_note(joined, len(data.y)), TableWarning, stacklevel=2)
 
 
 def doubts_of_columns(table: "pd.DataFrame", parameters: Iterable[Parameter], *, taken: bool) -> dict[str, str]:

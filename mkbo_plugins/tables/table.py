@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from mkbo_plugins.core.training.scatter import NO_SCATTER, Scatter
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.messages.hints import did_you_mean, shown_value
 from mkbo_plugins.messages.rows import RowNames
@@ -52,6 +53,12 @@ class TrainingTable:
         Number of each row in the table given, (N,), counting from 0.
     classes
         Names of the classes -1 and 1 where the target is a label, else None.
+    noise
+        Known standard deviations of measurement noise, in units of `y`, (N,), or None.
+    counts
+        Number of measurements whose mean each row is, (N,), or None if each is one.
+    scatter
+        What these measurements, all of the table, show of their noise.
     """
 
     X: Float[np.ndarray, "N columns"]
@@ -61,6 +68,9 @@ class TrainingTable:
     sample_weight: Float[np.ndarray, " N"] | None
     numbers: Int[np.ndarray, " N"]
     classes: tuple[str, str] | None = None
+    noise: Float[np.ndarray, " N"] | None = None
+    counts: Int[np.ndarray, " N"] | None = None
+    scatter: Scatter = NO_SCATTER
 
     def __post_init__(self) -> None:
         check_target(self.y, self.target, self.classes, self.groups)
@@ -73,16 +83,27 @@ class TrainingTable:
         TableError
             If their target is constant, fewer than three groups are left, or fewer than two rows of a class.
         """
-        groups, weight = self.groups, self.sample_weight
+        weight, scatter = _at(self.sample_weight, indices), self.scatter
+        if weight is not None:
+            unit = float(weight.mean())
+            weight = weight / unit
+            scatter = scatter._replace(sum_of_squares=scatter.sum_of_squares / unit)
         return TrainingTable(
             self.X[indices],
             self.y[indices],
             self.target,
-            None if groups is None else _numbered(groups[indices]),
-            None if weight is None else weight[indices] / weight[indices].mean(),
+            None if self.groups is None else _numbered(self.groups[indices]),
+            weight,
             self.numbers[indices],
             self.classes,
+            _at(self.noise, indices),
+            _at(self.counts, indices),
+            scatter,
         )
+
+
+def _at(values: Any, indices: Int[np.ndarray, " n"]) -> Any:
+    return None if values is None else values[indices]
 
 
 def check_rows(count: int) -> None:
@@ -100,6 +121,7 @@ def read_table(
     log_target: bool = False,
     groups: Any = None,
     sample_weight: Any = None,
+    noise: Any = None,
     missing: Literal["error", "drop"] = "error",
 ) -> TrainingTable:
     """Check a table and take from it what training needs; parameters as for `pretrain`.
@@ -107,7 +129,7 @@ def read_table(
     Raises
     ------
     TableError
-        If the table, its target, groups or weights cannot be used; the message names columns and rows.
+        If the table, its target, groups, weights or noise cannot be used; the message names columns and rows.
     SpaceError
         If a parameter's column is missing or holds a value the parameter cannot take.
     """
@@ -117,14 +139,22 @@ def read_table(
     check_columns(list(frame.columns), [*space.names, target])
     group_values = _per_row(groups, "groups", frame)
     weight_values = _per_row(sample_weight, "sample_weight", frame)
+    noise_values = _per_row(noise, "noise", frame)
+    if noise_values is not None and (weight_values is not None or task == "classification"):
+        reason = "labels have no noise" if task == "classification" else "sample_weight says it in relative terms"
+        raise TableError(
+            f"noise (--noise) holds standard deviations of the target, but {reason}; leave one of them out"
+        )
     rows = present_rows(frame, [*space.names, target], missing)
     X = rows.inputs(space)
     y, classes = rows.target(target, task, log_target=log_target)
     weight = None if weight_values is None else _weights(weight_values[rows.numbers], rows.names)
     labels = None if group_values is None else _labels(group_values[rows.numbers], rows.names)
-    if labels is None:
-        _warn_replicates(X)
-    return TrainingTable(X, y, target, labels, weight, rows.numbers, classes)
+    deviations = None if noise_values is None else standard_deviations(noise_values[rows.numbers], "noise", rows.names)
+    if deviations is not None and log_target:
+        # To first order, a logarithm has the relative deviation of its value.
+        deviations = deviations / np.exp(y)
+    return TrainingTable(X, y, target, labels, weight, rows.numbers, classes, deviations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,6 +355,33 @@ def check_target(
         raise TableError(f"target {target!r} spreads over {spread:g}, too much or too little; use other units")
 
 
+def standard_deviations(values: Shaped[np.ndarray, " N"], what: str, names: RowNames) -> Float[np.ndarray, " N"]:
+    """Return known standard deviations of noise, (N,).
+
+    Parameters
+    ----------
+    values
+        Numbers, (N,).
+    what
+        What messages call them.
+    names
+        What the rows are called.
+
+    Raises
+    ------
+    TableError
+        If one is not a finite number above 0, or its square is none.
+    """
+    deviations = _numbers(values.tolist(), what, names)
+    faulty = np.flatnonzero((deviations < SPREAD_LIMITS[0]) | (deviations > SPREAD_LIMITS[1]))
+    if faulty.size:
+        raise TableError(
+            f"{what} must hold standard deviations above 0, got {deviations[faulty[0]]:g} in {names.at(faulty)}; give "
+            "a small one where a value is all but exact, or drop these rows"
+        )
+    return deviations
+
+
 def _weights(values: Shaped[np.ndarray, " N"], names: RowNames) -> Float[np.ndarray, " N"]:
     weights = _numbers(values.tolist(), "sample_weight", names)
     faulty = np.flatnonzero(weights <= 0)
@@ -394,15 +451,3 @@ def warn_outside(
                 TableWarning,
                 stacklevel=stacklevel,
             )
-
-
-def _warn_replicates(X: Float[np.ndarray, "N columns"]) -> None:
-    repeated = len(X) - len(np.unique(X, axis=0))
-    if repeated:
-        subject = "1 row repeats" if repeated == 1 else f"{repeated} rows repeat"
-        warnings.warn(
-            f"{subject} the inputs of another row; keep replicates together with groups= (--groups), or leave-one-out "
-            "errors are too optimistic",
-            TableWarning,
-            stacklevel=4,
-        )

@@ -55,14 +55,23 @@ def test_what_can_be_used_gets_remarks(run, folder, table):
     doubled.to_csv("table.csv", index=False)
     result = _check(run, "--space", "space.toml")
     assert result.exit_code == 0, result.output
-    for words in ("2 rows repeat", "outside its bounds", "['operator'] are not in the space", "3 remarks"):
+    for words in (
+        "26 rows have 24 different settings",
+        "outside its bounds",
+        "['operator'] are not in the space",
+        "3 remarks",
+    ):
         assert words in result.output
 
 
-def test_replicates_named_by_a_column_are_no_remark(run, folder, table):
-    pd.concat([table, table]).assign(batch=[*range(24), *range(24)]).to_csv("table.csv", index=False)
-    assert "repeat" in _check(run, "--space", "space.toml").output
-    assert "repeat" not in _check(run, "--space", "space.toml", "--groups", "batch").output
+def test_columns_of_groups_and_noise_are_no_parameters(run, folder, table):
+    table.assign(batch=table.index // 2, spread=0.1).to_csv("table.csv", index=False)
+    assert "'spread' is constant" in _check(run, "--groups", "batch").output
+    assert "0 errors, 0 remarks" in _check(run, "--groups", "batch", "--noise", "spread").output
+    table.assign(spread=[0.1] * 23 + [-0.1]).to_csv("table.csv", index=False)
+    result = _check(run, "--noise", "spread")
+    assert result.exit_code == 1
+    assert "above 0, got -0.1 in line 25" in result.output
 
 
 def test_without_a_space_every_other_column_is_looked_at(run, folder, table):

@@ -11,6 +11,7 @@ from mkbo_plugins.core import SquaredExponential
 from mkbo_plugins.core.priors import log_bounds, log_prior_of_logarithms, table_priors
 from mkbo_plugins.core.training import ard
 from mkbo_plugins.core.training.ard import TableEvidence, ard_map, mean_and_std
+from mkbo_plugins.core.training.scatter import Scatter, weighted_means
 from tests.core.helpers import FAMILIES, numeric_gradient
 
 RANGES = np.array([2.0, 2.0])
@@ -35,6 +36,40 @@ def test_gradient(family, ard):
         assert np.isfinite(value)
         numeric = numeric_gradient(lambda t: evidence.log_evidence(t)[0], theta)
         np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-5)
+
+
+def noisy_evidence(X, y):
+    return TableEvidence(SquaredExponential(), X, y, np.linspace(0.5, 2, len(y)), 0.3 * y**2, Scatter(1.7, 5))
+
+
+def test_gradient_with_known_noise_and_scatter():
+    X, y = table(8)
+    evidence, theta = noisy_evidence(X, y), np.array([0.3, -0.2, 0.1, -1.0])
+    numeric = numeric_gradient(lambda t: evidence.log_evidence(t)[0], theta)
+    np.testing.assert_allclose(evidence.log_evidence(theta)[1], numeric, rtol=1e-5, atol=1e-5)
+
+
+def test_known_noise_comes_on_top_of_the_common_one():
+    X, y = table(8)
+    noise = np.exp(-1.0) * np.linspace(0.5, 2, len(y)) + 0.3 * y**2
+    known = replace(noisy_evidence(X, y), known=0.0, noise_factor=np.exp(1.0) * noise)
+    theta = np.array([0.3, -0.2, 0.1, -1.0])
+    assert noisy_evidence(X, y).log_evidence(theta)[0] == pytest.approx(known.log_evidence(theta)[0])
+
+
+def test_means_with_their_scatter_have_the_evidence_of_all_rows():
+    X, _ = table(6)
+    rng = np.random.default_rng(3)
+    members, weight = rng.permutation(np.repeat(np.arange(6), [1, 4, 2, 1, 3, 7])), rng.uniform(0.3, 3, 18)
+    y = rng.normal(size=6)[members] + rng.normal(0, 0.3, 18)
+    means, scatter = weighted_means(y, members, weight)
+    rows = TableEvidence(SquaredExponential(), X[members], y, 1 / weight)
+    joined = TableEvidence(SquaredExponential(), X, means, 1 / np.bincount(members, weight), scatter=scatter)
+    thetas = rng.normal(size=(5, 4))
+    differences = [rows.log_evidence(theta)[0] - joined.log_evidence(theta)[0] for theta in thetas]
+    np.testing.assert_allclose(differences, differences[0], rtol=0, atol=1e-5)
+    for theta in thetas:
+        np.testing.assert_allclose(rows.log_evidence(theta)[1], joined.log_evidence(theta)[1], rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("ard", [True, False])

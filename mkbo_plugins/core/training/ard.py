@@ -1,8 +1,8 @@
 """Automatic relevance determination on a table: coordinate weights by maximum a posteriori, and the process's dual.
 
 The model is ``y = mean + f + noise`` with ``f`` of covariance ``amplitude * K_2`` and the noise variance of a row
-divided by its sample weight. Coordinate weights follow from the marginal likelihood with weak log-normal priors on
-length scales, amplitude and noise; all values refer to `y` scaled to unit variance.
+divided by its sample weight, besides noise of known variance. Coordinate weights follow from the marginal likelihood
+with weak log-normal priors on length scales, amplitude and noise; all values refer to `y` scaled to unit variance.
 """
 
 import itertools
@@ -16,6 +16,7 @@ from mkbo_plugins.core.gp.exact_gp import ExactGP, held_out_residuals, symmetric
 from mkbo_plugins.core.gp.map_fit import map_fit
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.priors import log_prior_of_logarithms, table_priors
+from mkbo_plugins.core.training.scatter import NO_SCATTER, Scatter
 
 LENGTH_FACTORS = (1.0, 0.3, 0.1)
 """Length scales from which searches begin, in units of their prior median."""
@@ -64,6 +65,8 @@ def ard_map(
     ard: bool,
     sample_weight: Float[np.ndarray, " N"] | None = None,
     groups: Shaped[np.ndarray, " N"] | None = None,
+    known_noise: Float[np.ndarray, " N"] | None = None,
+    scatter: Scatter = NO_SCATTER,
     report: Callable[[int, int | None], None] | None = None,
 ) -> ArdFit:
     """Fit the process by maximum a posteriori from a few fixed starting points.
@@ -84,19 +87,25 @@ def ard_map(
         Positive weights, (N,), which divide each row's noise variance.
     groups
         Group labels, (N,), held out together in `loo_residuals`.
+    known_noise
+        Standard deviations of known noise, (N,), to which the common noise comes on top.
+    scatter
+        What measurements, whose means the values are, show of the noise of one of weight 1.
     report
         Called with the number of steps of the optimiser so far, and None since nobody knows how many it takes.
     """
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
     mean, std = mean_and_std(y, weight)
-    table = TableEvidence(kernel, X, (y - mean) / std, 1 / weight)
+    known = np.zeros(len(y)) if known_noise is None else (known_noise / std) ** 2
+    scatter = scatter._replace(sum_of_squares=scatter.sum_of_squares / std**2)
+    table = TableEvidence(kernel, X, (y - mean) / std, 1 / weight, known, scatter)
     priors, steps = table_priors(ranges, ard=ard), itertools.count(1)
     medians = np.array([prior.log_mean for prior in priors[:-2]])
     starts = [np.append(medians - 2 * np.log(factor), [0.0, -3.0]) for factor in LENGTH_FACTORS]
     callback = None if report is None else lambda _: report(next(steps), None)
     fit = map_fit(table.log_evidence, priors, starts, log_prior_of_logarithms, callback=callback)
     kernel, amplitude, noise = table.unpack(fit.x)
-    inverse = symmetric_inverse(amplitude * kernel.gram(X) + np.diag(noise / weight))
+    inverse = symmetric_inverse(amplitude * kernel.gram(X) + np.diag(noise / weight + known))
     dual = inverse @ table.y
     return ArdFit(
         weights=np.array(kernel.weights),
@@ -119,12 +128,18 @@ class TableEvidence:
         Values less their mean, in units of their standard deviation, (N,).
     noise_factor
         Noise variance of each row in units of the common one, (N,).
+    known
+        Known noise variances that come on top, (N,).
+    scatter
+        What further measurements show of the common noise.
     """
 
     kernel: FreeKernel
     X: Float[np.ndarray, "N d"]
     y: Float[np.ndarray, " N"]
     noise_factor: Float[np.ndarray, " N"]
+    known: Float[np.ndarray, " N"] | float = 0.0
+    scatter: Scatter = NO_SCATTER
 
     def unpack(self, theta: Float[np.ndarray, " p"]) -> tuple[FreeKernel, float, float]:
         """Return the kernel with its weights, one each or one for all coordinates, the amplitude and the noise."""
@@ -144,14 +159,19 @@ class TableEvidence:
         if not np.isfinite(gram).all():
             return impossible
         try:
-            process = ExactGP.conditioned(amplitude * gram + np.diag(variances + JITTER), self.y, mean=0.0)
+            process = ExactGP.conditioned(amplitude * gram + np.diag(variances + self.known + JITTER), self.y, mean=0.0)
         except np.linalg.LinAlgError:
             return impossible
         slope = process.evidence_slope()
         of_weights = amplitude * np.array(kernel.weights) * weight_slopes(kernel, self.X, gram, slope)
         of_amplitude, of_noise = amplitude * np.sum(slope * gram), np.sum(np.diag(slope) * variances)
         of_weights = of_weights.reshape(len(theta) - 2, -1).sum(axis=1)
-        return -process.deviance / 2, np.append(of_weights, [of_amplitude, of_noise])
+        deviance = process.deviance
+        if self.scatter.freedom:
+            misfit = self.scatter.sum_of_squares / noise
+            deviance += self.scatter.freedom * theta[-1] + misfit
+            of_noise += (misfit - self.scatter.freedom) / 2
+        return -deviance / 2, np.append(of_weights, [of_amplitude, of_noise])
 
 
 def weight_slopes(

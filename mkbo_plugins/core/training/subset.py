@@ -8,7 +8,8 @@ def farthest_point_subset(X: Float[np.ndarray, "N d"], n: int) -> Int[np.ndarray
     """Pick rows one by one, each as far as can be from those before it, from the row nearest the mean on.
 
     Every row is then within twice the least possible distance of a picked one (Gonzalez, Theoretical Computer Science
-    38 (1985) 293-306).
+    38 (1985) 293-306). Where more rows are wanted than there are different ones, equal ones are added evenly: a second
+    of each, in the order of the first ones, then a third.
 
     Parameters
     ----------
@@ -23,12 +24,25 @@ def farthest_point_subset(X: Float[np.ndarray, "N d"], n: int) -> Int[np.ndarray
         Indices of the picked rows, (n,), in increasing order.
     """
     picked = [int(np.argmin(_squared_distances(X, X.mean(axis=0))))]
-    nearest = np.full(len(X), np.inf)
+    nearest, owner = np.full(len(X), np.inf), np.zeros(len(X), dtype=int)
     while len(picked) < n:
-        nearest = np.minimum(nearest, _squared_distances(X, X[picked[-1]]))
-        nearest[picked[-1]] = -1.0
+        distances = _squared_distances(X, X[picked[-1]])
+        owner[distances < nearest] = len(picked) - 1
+        nearest = np.minimum(nearest, distances)
+        if not np.max(nearest) > 0:
+            picked = _in_turns(owner, picked)[:n].tolist()
+            break
         picked.append(int(np.argmax(nearest)))
     return np.sort(picked)
+
+
+def _in_turns(owner: Int[np.ndarray, " N"], picked: list[int]) -> Int[np.ndarray, " N"]:
+    """Return all rows: those picked, then another one of each's own, (N,) places among the picked, and so on."""
+    rows = np.concatenate([picked, np.setdiff1d(np.arange(len(owner)), picked)])
+    rows = rows[np.argsort(owner[rows], kind="stable")]
+    counts = np.bincount(owner)
+    turn = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rows[np.argsort(turn, kind="stable")]
 
 
 def _squared_distances(X: Float[np.ndarray, "N d"], point: Float[np.ndarray, " d"]) -> Float[np.ndarray, " N"]:
