@@ -288,7 +288,7 @@ after.round(3)
 
 # %% [markdown]
 # What is symmetric about the origin is known to the covariance, and the search has only the radius left to find: a few
-# trials do with the origin in the middle, for each of the three outer scales. With the origin in a corner the same table
+# trials do with the origin in the middle, for each of the three outer scales. With the origin in a corner, the table
 # helps less, or not at all. That is one table and one function, made for each other; on real pairs of problems it is
 # less clear, and [the benchmark](../mkbo_plugins/docs/benchmark.md) says how much less. The page
 # [from the paper to the code](../mkbo_plugins/docs/theory.md) goes through all the rest.
