@@ -15,6 +15,7 @@ MODULES = ("mkbo_plugins", "mkbo_plugins.botorch", "mkbo_plugins.ax", "mkbo_plug
 OTHERS = {
     "mkbo_plugins.covariance": ("Covariance",),
     "mkbo_plugins.botorch.suggest": ("suggest", "Advice", "Suggestion"),
+    "mkbo_plugins.space.constraints": ("LinearConstraint",),
     "mkbo_plugins.trials": ("Trials",),
     "mkbo_plugins.inspection": ("inspect_table", "Finding"),
     "mkbo_plugins.validation": ("held_out", "HeldOut"),

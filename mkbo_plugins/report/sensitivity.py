@@ -53,7 +53,8 @@ def prior_shares(cov: Covariance) -> tuple[dict[frozenset[str], float], float]:
 def prediction_sensitivity(cov: Covariance) -> dict[str, Sensitivity]:
     """Return each parameter's shares of the variance of the table's prediction over its space.
 
-    Parameters are spread evenly between their bounds, in the logarithm on a log scale, independently of one another.
+    Parameters are spread evenly between their bounds, in the logarithm on a log scale, independently of one another,
+    whatever constraints the space has.
     These are shares of one function, the prediction g, where those of `prior_shares` are of the prior
     variance of K^E, of which each feature has either sign: powers of a parameter that cancel in g count there.
 
