@@ -20,3 +20,11 @@ TABLE = typer.Argument(help=_TABLE)
 TABLES = typer.Argument(metavar="TABLE...", help=f"{_TABLE} Several tables give one covariance.")
 TASK = typer.Option(help="Target of numbers, or of two labels.")
 IGNORE = typer.Option(help="Column that is not a parameter, where no --space is given; repeat for several.")
+PARAMETERS = typer.Option(
+    help="Columns that are the parameters, as a,b,c, where no --space is given: the other way to say --ignore. May be "
+    "repeated, as for names with a comma."
+)
+LEVELS = typer.Option(
+    help="Column every word of which is a level, None and NA and numbers too, where no --space is given; repeat for "
+    "several."
+)

@@ -7,16 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mkbo_plugins.cli.messages import check_ignored, check_writable, print_json
-from mkbo_plugins.cli.options import IGNORE, TABLES, TASK, TaskName
+from mkbo_plugins.cli.messages import (
+    HOW_TAKEN,
+    check_named,
+    check_writable,
+    chosen_parameters,
+    print_json,
+    print_parameters,
+)
+from mkbo_plugins.cli.options import IGNORE, LEVELS, PARAMETERS, TABLES, TASK, TaskName
 from mkbo_plugins.cli.summary import print_summary, summary
 from mkbo_plugins.errors import TableError, TableWarning
 from mkbo_plugins.messages.commands import GOES_ON, plain_errors
+from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.pretraining.training import pretrain as train
 from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.doubts import doubts_of_columns
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, sheet_of
-from mkbo_plugins.tables.inspection import doubts_of_columns
+from mkbo_plugins.tables.taken import NOTHING_VARIES, take_parameters, taken_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +74,8 @@ def pretrain(
     ard: Annotated[bool, typer.Option(help="Learn a weight for each parameter.")] = True,
     groups: Annotated[str | None, typer.Option(help="Column whose equal values mark replicates.")] = None,
     ignore: Annotated[list[str] | None, IGNORE] = None,
+    parameters: Annotated[list[str] | None, PARAMETERS] = None,
+    levels: Annotated[list[str] | None, LEVELS] = None,
     log_target: Annotated[bool, typer.Option("--log-target", help="Train on the target's logarithm.")] = False,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows that lack a value.")] = False,
     max_rows: Annotated[int, typer.Option(help="Of a longer table, train on this many rows, spread evenly.")] = 500,
@@ -96,14 +107,17 @@ def pretrain(
         if resume is not None:
             check_writable(resume, [*tables, space])
         described = None if space is None else read_space_file(space)
-        data = [read_table_file(table, described) for table in tables]
+        data = [read_table_file(table, described, levels or ()) for table in tables]
+        columns = list(dict.fromkeys(name for one in data for name in one.columns))
         used = [*target, groups, *(described.names if described else ())]
-        ignored = check_ignored(ignore, [name for one in data for name in one.columns], used)
-        chosen = described or _space_from_table(console, data[0], target[0], groups, ignored)
-        for doubt in doubts_of_columns(
-            data[0], chosen.parameters, taken=described is None and len(chosen.names) > 1
-        ).values():
-            warnings.warn(doubt, TableWarning, stacklevel=1)
+        ignored = check_named("--ignore", ignore, columns, used)
+        check_named("--levels", levels, columns, used)
+        named = chosen_parameters(parameters, columns, used, {"--space": space, "--ignore": ignore})
+        chosen = described or _space_from_table(console, data[0], target[0], groups, ignored, named)
+        present = [parameter for parameter in chosen.parameters if parameter.name in data[0].columns]
+        is_given = {"described": described is not None, "named": described is not None or named is not None}
+        for doubt in doubts_of_columns(data[0], present, target[0], **is_given):
+            warnings.warn(doubt.message, TableWarning, stacklevel=1)
         cov = train(
             data,
             target if len(target) > 1 else target[0],
@@ -136,12 +150,23 @@ def _check_given(tables: list[Path], options: dict[str, Path | None]) -> None:
 
 
 def _space_from_table(
-    console: Terminal, table: "pd.DataFrame", target: str, groups: str | None, ignored: tuple[str, ...]
+    console: Terminal,
+    table: "pd.DataFrame",
+    target: str,
+    groups: str | None,
+    ignored: tuple[str, ...],
+    named: tuple[str, ...] | None,
 ) -> ParameterSpace:
-    used = table.drop(columns=[name for name in {*ignored, groups} if name in table.columns])
-    space = ParameterSpace.from_table(used, target)
-    console.print(
-        f"no --space given: every column but {target!r} is taken as a parameter, with bounds at its extremes in the "
-        "table; give a space if the target's range is wider",
-    )
-    return space
+    columns = list(table.columns)
+    if target not in columns:
+        raise TableError(f"target {target!r} is not a column; the table has {columns}{did_you_mean(target, columns)}")
+    taken = take_parameters(table, taken_columns(columns, target, groups, ignored, named))
+    if taken.faults:
+        raise TableError("; ".join(taken.faults.values()))
+    if taken.constant:
+        warnings.warn(taken.left_out, TableWarning, stacklevel=1)
+    if not taken.parameters:
+        raise TableError(NOTHING_VARIES)
+    print_parameters(console, taken.parameters)
+    console.print(HOW_TAKEN, soft_wrap=True)
+    return ParameterSpace(taken.parameters)
