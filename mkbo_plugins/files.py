@@ -41,6 +41,24 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Write `data` to a file that does not exist yet.
+
+    Raises
+    ------
+    FileExistsError
+        If it does.
+    OSError
+        If it cannot be written.
+    """
+    with path.open("xb") as file:
+        try:
+            file.write(data)
+        except BaseException:
+            path.unlink()
+            raise
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

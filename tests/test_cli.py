@@ -113,7 +113,7 @@ def test_replicates_are_a_column(folder, table):
         (["pretrain", "binary.csv", "--target", "strength"], "binary.csv is not UTF-8 text"),
         (["pretrain", "table.csv", "--target", "strength", "--kernel", "cosine", "--space", "space.toml"], "'cosine'"),
         (["pretrain", "table.csv", "--target", "strength", "--groups", "absent"], "'absent'"),
-        (["pretrain", "semicolons.csv", "--target", "strength"], "commas between columns"),
+        (["pretrain", "semicolons.csv", "--target", "strength"], "not as many of them"),
         (["pretrain", "table.csv", "--target", "strength", "--out", "."], "it is a folder"),
         (["pretrain", "table.csv", "--target", "strength", "--out", "absent/x.json"], "its folder does not exist"),
         (["demo", "--out", "table.csv"], "cannot make the folder table.csv"),
@@ -125,7 +125,7 @@ def test_replicates_are_a_column(folder, table):
 def test_errors_are_sentences(folder, arguments, words):
     (folder / "broken.toml").write_text("[power\n")
     (folder / "empty.csv").write_text("")
-    (folder / "semicolons.csv").write_text("power;strength\n1,5;2\n")
+    (folder / "semicolons.csv").write_text("power;strength\n1,5;2\n2,5\n")
     (folder / "damaged").mkdir()
     for name in ("knowledge.csv", "digits.mkbo.json"):
         (folder / "damaged" / name).write_text("damaged")

@@ -312,7 +312,7 @@ def test_no_text_becomes_a_formula_and_all_come_back(tmp_path, name):
     table = pd.DataFrame({"=name": FORMULAS, "@y": np.linspace(-1.5, 2, len(FORMULAS)), "-log P": "x"})
     write_table_file(table, tmp_path / name)
     back = read_table_file(tmp_path / name, levels=["=name"])
-    pd.testing.assert_frame_equal(back.reset_index(drop=True), table)
+    pd.testing.assert_frame_equal(back.astype({"=name": str}).reset_index(drop=True), table)
     if name == "table.csv":
         with (tmp_path / name).open(newline="") as file:
             cells = [cell for row in csv.reader(file) for cell in row]

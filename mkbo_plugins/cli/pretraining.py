@@ -1,24 +1,32 @@
 """The command ``mkbo pretrain``."""
 
 import warnings
+from collections.abc import Set
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mkbo_plugins.cli.messages import check_ignored, check_writable, print_json
-from mkbo_plugins.cli.options import GROUPS, IGNORE, NOISE, TABLES, TASK, TaskName
+from mkbo_plugins.cli.messages import (
+    HOW_TAKEN,
+    check_named,
+    check_writable,
+    chosen_parameters,
+    print_json,
+    print_parameters,
+)
+from mkbo_plugins.cli.options import GROUPS, IGNORE, LEVELS, NOISE, PARAMETERS, TABLES, TASK, TaskName
 from mkbo_plugins.cli.summary import print_summary, summary
-from mkbo_plugins.errors import SpaceError, TableError, TableWarning
+from mkbo_plugins.errors import TableError, TableWarning
 from mkbo_plugins.messages.commands import GOES_ON, plain_errors
+from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.pretraining.training import pretrain as train
-from mkbo_plugins.space.parameters import Numeric
 from mkbo_plugins.space.space import ParameterSpace
-from mkbo_plugins.tables.compositions import constant_sums
+from mkbo_plugins.tables.doubts import doubts_of_columns
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, sheet_of
-from mkbo_plugins.tables.inspection import doubts_of_columns
+from mkbo_plugins.tables.taken import NOTHING_VARIES, take_parameters, taken_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,6 +79,8 @@ def pretrain(
     groups: Annotated[str | None, GROUPS] = None,
     noise: Annotated[str | None, NOISE] = None,
     ignore: Annotated[list[str] | None, IGNORE] = None,
+    parameters: Annotated[list[str] | None, PARAMETERS] = None,
+    levels: Annotated[list[str] | None, LEVELS] = None,
     log_target: Annotated[bool, typer.Option("--log-target", help="Train on the target's logarithm.")] = False,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows that lack a value.")] = False,
     max_rows: Annotated[int, typer.Option(help="Of a longer table, train on this many rows, spread evenly.")] = 500,
@@ -102,14 +112,17 @@ def pretrain(
         if resume is not None:
             check_writable(resume, [*tables, space])
         described = None if space is None else read_space_file(space)
-        data = [read_table_file(table, described) for table in tables]
+        data = [read_table_file(table, described, levels or ()) for table in tables]
+        columns = list(dict.fromkeys(name for one in data for name in one.columns))
         used = [*target, groups, noise, *(described.names if described else ())]
-        ignored = check_ignored(ignore, [name for one in data for name in one.columns], used)
-        chosen = described or _space_from_table(console, data[0], target[0], {groups, noise, *ignored})
-        for doubt in doubts_of_columns(
-            data[0], chosen.parameters, taken=described is None and len(chosen.names) > 1
-        ).values():
-            warnings.warn(doubt, TableWarning, stacklevel=1)
+        ignored = check_named("--ignore", ignore, columns, used)
+        check_named("--levels", levels, columns, used)
+        named = chosen_parameters(parameters, columns, used, {"--space": space, "--ignore": ignore})
+        chosen = described or _space_from_table(console, data[0], target[0], {groups, noise, *ignored}, named)
+        present = [parameter for parameter in chosen.parameters if parameter.name in data[0].columns]
+        is_given = {"described": described is not None, "named": described is not None or named is not None}
+        for doubt in doubts_of_columns(data[0], present, target[0], **is_given):
+            warnings.warn(doubt.message, TableWarning, stacklevel=1)
         cov = train(
             data,
             target if len(target) > 1 else target[0],
@@ -143,30 +156,22 @@ def _check_given(tables: list[Path], options: dict[str, Path | None]) -> None:
 
 
 def _space_from_table(
-    console: Terminal, table: "pd.DataFrame", target: str, no_parameters: set[str | None]
+    console: Terminal,
+    table: "pd.DataFrame",
+    target: str,
+    others: Set[str | None],
+    named: tuple[str, ...] | None,
 ) -> ParameterSpace:
-    used = table.drop(columns=[name for name in no_parameters if name in table.columns])
-    space = ParameterSpace.from_table(used, target)
-    console.print(
-        f"no --space given: every column but {target!r} is taken as a parameter, with bounds at its extremes in the "
-        "table; give a space if the target's range is wider",
-    )
-    return _with_sums(console, table, space)
-
-
-def _with_sums(console: Terminal, table: "pd.DataFrame", space: ParameterSpace) -> ParameterSpace:
-    """Return a space taken from a table with a constraint for columns that sum to a constant in every row."""
-    numeric = {p.name: table[p.name].tolist() for p in space.parameters if isinstance(p, Numeric)}
-    for found in filter(lambda one: one.complete, constant_sums(numeric)):
-        try:
-            space = ParameterSpace(space.parameters, (*space.constraints, found.constraint))
-        except SpaceError:
-            continue  # not within the extremes, up to rounding; training remarks on the columns
-        console.print(
-            f"columns {list(found.names)} sum to {found.total:g} in every row: this is taken as a constraint, which "
-            "suggestions keep; give a space if it is an accident",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-    return space
+    columns = list(table.columns)
+    if target not in columns:
+        raise TableError(f"target {target!r} is not a column; the table has {columns}{did_you_mean(target, columns)}")
+    taken = take_parameters(table, taken_columns(columns, {target, *others}, named))
+    if taken.faults:
+        raise TableError("; ".join(taken.faults.values()))
+    if taken.constant:
+        warnings.warn(taken.left_out, TableWarning, stacklevel=1)
+    if not taken.parameters:
+        raise TableError(NOTHING_VARIES)
+    print_parameters(console, taken.parameters, taken.constraints)
+    console.print(HOW_TAKEN, soft_wrap=True)
+    return ParameterSpace(taken.parameters, taken.constraints)

@@ -4,7 +4,7 @@ import numpy as np
 
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.report.sensitivity import Sensitivity, prediction_sensitivity, prior_shares
-from mkbo_plugins.space.parameters import Categorical
+from mkbo_plugins.space.parameters import Categorical, Numeric
 
 SHOWN_SHARES = 8
 
@@ -64,9 +64,14 @@ def describe_parameters(cov: PretrainedCovariance) -> list[tuple[str, str, str, 
     sensitivity = prediction_sensitivity(cov)
     rows = []
     for parameter in cov.space.parameters:
+        if isinstance(parameter, Numeric):
+            scale = f"{', log' if parameter.log else ''}{', whole' if parameter.integer else ''}"
+            extent = f"{parameter.lower:g} to {parameter.upper:g}{scale}"
+        else:
+            extent = ", ".join(map(str, parameter.levels))  # type: ignore[attr-defined]
         shortest = lengths[owners == parameter.name].min()
         unit = "between levels" if isinstance(parameter, Categorical) else "x range"
-        rows.append((parameter.name, parameter.extent, f"{shortest:.2g} {unit}", sensitivity[parameter.name]))
+        rows.append((parameter.name, extent, f"{shortest:.2g} {unit}", sensitivity[parameter.name]))
     return rows
 
 

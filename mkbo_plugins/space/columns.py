@@ -41,20 +41,32 @@ def parameter_of_column(column: "pd.Series[Any]") -> Parameter:
             f"column {name!r} is constant or empty: describe the space without it, or leave it out with "
             "table.drop(columns=...) (--ignore)"
         )
-    if all(map(is_number, values)) and not isinstance(column.dtype, pd.CategoricalDtype):
+    if len({(isinstance(value, bool), value) for value in values}) == 1:
+        raise SpaceError(
+            f"column {name!r} holds {values[0]!r:.60} and missing values only; if None or NA is meant as a level, read "
+            "it with levels= (--levels), else leave it out with table.drop(columns=...) (--ignore)"
+        )
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return _categorical(name, values)
+    if all(map(is_number, values)):
         low, high = min(values), max(values)
         whole = all(is_finite_number(value) and value == int(value) for value in values)
         return parse_parameter(name, (low, high, "int") if whole else (low, high))
-    if not all(map(is_number, values)):
-        _check_units(column)
-        if looks_numeric(values):
-            raise SpaceError(_text_among_numbers(column))
+    _check_units(column)
+    if looks_numeric(values):
+        raise SpaceError(_text_among_numbers(column))
+    return _categorical(name, values)
+
+
+def _categorical(name: Any, values: list[Any]) -> Parameter:
     return parse_parameter(name, {"levels": sorted(set(values), key=str), "ordered": False})
 
 
 def is_constant(column: "pd.Series[Any]") -> bool:
-    """Return whether a column has less than two different values, missing ones aside."""
+    """Return whether a column has one value in every row, or none at all."""
     values = [plain_value(value) for value in column.dropna()]
+    if len(values) < len(column):
+        return not values
     return all(value == values[0] and isinstance(value, bool) == isinstance(values[0], bool) for value in values)
 
 

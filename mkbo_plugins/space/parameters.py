@@ -57,11 +57,6 @@ class Parameter(ABC):
     def to_spec(self) -> dict[str, Any]:
         """Return the mapping that `ParameterSpace.from_dict` reads."""
 
-    @property
-    @abstractmethod
-    def extent(self) -> str:
-        """Range or levels in words."""
-
     def check_raw(self, raw: float) -> float:
         """Return a raw number if this parameter can take it.
 
@@ -179,11 +174,6 @@ class Numeric(Scaled):
     def to_spec(self) -> dict[str, Any]:
         return {"bounds": [self.lower, self.upper], "log": self.log, "integer": self.integer}
 
-    @property
-    def extent(self) -> str:
-        scale = f"{', log' if self.log else ''}{', whole' if self.integer else ''}"
-        return f"{self.lower:g} to {self.upper:g}{scale}"
-
 
 @dataclass(frozen=True)
 class Ordered(Scaled):
@@ -232,10 +222,6 @@ class Ordered(Scaled):
     def to_spec(self) -> dict[str, Any]:
         return {"levels": list(self.levels), "ordered": True}
 
-    @property
-    def extent(self) -> str:
-        return ", ".join(map(str, self.levels))
-
 
 @dataclass(frozen=True)
 class Categorical(Parameter):
@@ -278,10 +264,6 @@ class Categorical(Parameter):
 
     def to_spec(self) -> dict[str, Any]:
         return {"levels": list(self.levels), "ordered": False}
-
-    @property
-    def extent(self) -> str:
-        return ", ".join(map(str, self.levels))
 
 
 def is_number(value: Any) -> bool:

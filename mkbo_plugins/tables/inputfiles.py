@@ -47,7 +47,7 @@ def read_table_file(path: Path, space: ParameterSpace | None = None, levels: Seq
     space
         Parameters with levels, some of which may be called like a missing value.
     levels
-        Columns read as text, every word of which is a level.
+        Columns of categories: read as text, every word of which is a level.
 
     Raises
     ------
@@ -88,6 +88,8 @@ def read_table_file(path: Path, space: ParameterSpace | None = None, levels: Seq
     table.index = pd.Index(sheet.numbers, name=origin if workbook else Origin("line", path.name))
     table = _with_names(table, sheet.header, path)
     _as_numbers(table, known, path)
+    for column in [column for column in levels if column in table]:
+        table[column] = table[column].astype("category")
     return table.dropna(how="all")
 
 

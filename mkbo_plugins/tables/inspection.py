@@ -1,21 +1,21 @@
 """Everything that is wrong with a table at once, where training would stop at the first fault."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from mkbo_plugins.errors import MkboError, MkboWarning, SpaceError, TableWarning
+from mkbo_plugins.errors import MkboError, MkboWarning, TableWarning
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.parameters import Parameter
-from mkbo_plugins.space.space import ParameterSpace, check_doubled, parameter_of_column
+from mkbo_plugins.space.space import ParameterSpace, check_doubled
 from mkbo_plugins.tables.compositions import sums_not_said
+from mkbo_plugins.tables.doubts import doubts_of_columns
 from mkbo_plugins.tables.replicates import joined_replicates, replicates_note
 from mkbo_plugins.tables.table import PresentRows, Task, check_rows, check_target, present_rows, read_table
+from mkbo_plugins.tables.taken import NOTHING_VARIES, take_parameters, taken_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,10 +26,6 @@ class Severity(StrEnum):
 
     ERROR = "error"
     REMARK = "remark"
-
-
-MANY_LEVELS = 0.8
-"""Share of rows with a level of their own, from which on a column of text rather names rows."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +57,7 @@ def inspect_table(
     groups: str | None = None,
     noise: str | None = None,
     ignore: tuple[str, ...] = (),
+    parameters: tuple[str, ...] | None = None,
 ) -> list[Finding]:
     """Return what is wrong with a table, column by column, errors first.
 
@@ -76,29 +73,44 @@ def inspect_table(
         As for `pretrain`.
     ignore
         Columns that are no parameters, where there is no space.
+    parameters
+        Columns that are the parameters, where there is no space; None takes all others.
     """
     present = [str(name) for name in table.columns]
     findings = _found(None, lambda: check_doubled(present, present)) or _found(None, lambda: check_rows(len(table)))
     if findings:
         return findings
-    others = [name for name in present if name not in {target, groups, noise, *ignore}]
+    others = taken_columns(present, {target, groups, noise, *ignore}, parameters)
     findings = _of_target(table, target, task, log_target=log_target)
-    parameters = []
-    for name in others if space is None else space.names:
-        parameter, faults = _of_parameter(table, name, space)
-        parameters += [] if parameter is None else [parameter]
-        findings += faults
-    doubts = doubts_of_columns(table, parameters, taken=space is None and len(others) > 1)
-    findings += [Finding(Severity.REMARK, name, doubt) for name, doubt in doubts.items()]
+    known: Sequence[Parameter] = ()
+    if space is None:
+        lacking = [name for name in others if name not in present]
+        findings += [_missing(table, name) for name in lacking]
+        taken = take_parameters(table, [name for name in others if name in present])
+        findings += [Finding(Severity.ERROR, name, fault) for name, fault in taken.faults.items()]
+        if taken.constant:
+            findings.append(Finding(Severity.REMARK, None, taken.left_out))
+        if not (taken.parameters or taken.faults or lacking):
+            findings.append(Finding(Severity.ERROR, None, NOTHING_VARIES))
+        known = taken.parameters
+    else:
+        findings += [_missing(table, name) for name in space.names if name not in present]
+        known = [parameter for parameter in space.parameters if parameter.name in present]
+    for parameter in known:
+        findings += _of_parameter(table, parameter)
+    doubts = doubts_of_columns(
+        table, known, target, described=space is not None, named=space is not None or parameters is not None
+    )
+    findings += [Finding(Severity.REMARK, doubt.column, doubt.message) for doubt in doubts]
     limits = () if space is None else space.constraints
-    columns = {parameter.name: table[parameter.name].tolist() for parameter in parameters}
-    sums = sums_not_said(columns, RowNames.of(table), parameters, limits, taken=space is None)
+    columns = {parameter.name: table[parameter.name].tolist() for parameter in known}
+    sums = sums_not_said(columns, RowNames.of(table), known, limits, taken=space is None)
     findings += [Finding(Severity.REMARK, None, remark) for remark in sums]
     unused = [] if space is None else [name for name in others if name not in space.names]
     if unused:
         findings.append(Finding(Severity.REMARK, None, f"columns {unused} are not in the space and are not used"))
     if not _errors(findings):
-        whole = ParameterSpace(tuple(parameters), limits)
+        whole = ParameterSpace(tuple(known), limits)
         settings: dict[str, Any] = {"task": task, "log_target": log_target, "groups": groups, "noise": noise}
         further = _found(None, lambda: _read(table, target, whole, settings))
         messages = {finding.message for finding in findings}
@@ -114,49 +126,6 @@ def _read(table: "pd.DataFrame", target: str, space: ParameterSpace, settings: d
         warnings.warn(replicates_note(joined, len(data.y)), TableWarning, stacklevel=2)
 
 
-def doubts_of_columns(table: "pd.DataFrame", parameters: Iterable[Parameter], *, taken: bool) -> dict[str, str]:
-    """Return, for columns that may not be meant as they are taken, why not.
-
-    Parameters
-    ----------
-    table
-        The table.
-    parameters
-        What they are taken as.
-    taken
-        Whether they were taken from its columns, so that some may be none.
-    """
-    doubts = {}
-    for parameter in parameters:
-        name, levels = parameter.name, parameter.indexed_levels
-        alike = _alike(levels)
-        if alike:
-            doubts[name] = (
-                f"levels of {name!r} differ only in case or blanks: {alike}; if they mean the same, write one"
-            )
-        elif taken and _names_rows(table[name].dropna(), levels):
-            doubts[name] = (
-                f"column {name!r} seems to name rows ({table[name].nunique()} values in {len(table)} rows); if it is "
-                "no parameter, leave it out with table.drop(columns=...) (--ignore)"
-            )
-    return doubts
-
-
-def _alike(levels: tuple[Any, ...]) -> list[list[Any]]:
-    """Return levels that are the same but for case and blanks."""
-    found: dict[str, list[Any]] = {}
-    for level in levels:
-        found.setdefault("".join(str(level).casefold().split()), []).append(level)
-    return [same for same in found.values() if len(same) > 1]
-
-
-def _names_rows(values: "pd.Series[Any]", levels: tuple[Any, ...]) -> bool:
-    """Return whether nearly every row has its own level, or numbers count the rows."""
-    if levels:
-        return len(levels) > 2 and len(levels) >= MANY_LEVELS * len(values)
-    return len(values) > 2 and bool((np.diff(values.to_numpy(dtype=float)) == 1).all())
-
-
 def _of_target(table: "pd.DataFrame", target: str, task: Task, *, log_target: bool) -> list[Finding]:
     if target not in table.columns:
         columns = [str(name) for name in table.columns]
@@ -170,20 +139,15 @@ def _of_target(table: "pd.DataFrame", target: str, task: Task, *, log_target: bo
     return _of_column(table, target, check)
 
 
-def _of_parameter(
-    table: "pd.DataFrame", name: str, space: ParameterSpace | None
-) -> tuple[Parameter | None, list[Finding]]:
-    """Return a parameter, taken from its column where no space is given, and what is wrong with the column."""
-    if name not in table.columns:
-        hint = did_you_mean(name, table.columns)
-        message = f"column {name!r} is missing; the table has {list(table.columns)}{hint}"
-        return None, [Finding(Severity.ERROR, name, message)]
-    try:
-        parameter = parameter_of_column(table[name]) if space is None else space[name]
-    except SpaceError as error:
-        return None, [Finding(Severity.ERROR, name, str(error))]
+def _missing(table: "pd.DataFrame", name: str) -> Finding:
+    hint = did_you_mean(name, table.columns)
+    return Finding(Severity.ERROR, name, f"column {name!r} is missing; the table has {list(table.columns)}{hint}")
+
+
+def _of_parameter(table: "pd.DataFrame", parameter: Parameter) -> list[Finding]:
+    """Return what is wrong with the column of a parameter."""
     single = ParameterSpace((parameter,))
-    return parameter, _of_column(table, name, lambda rows: rows.inputs(single))
+    return _of_column(table, parameter.name, lambda rows: rows.inputs(single))
 
 
 def _of_column(table: "pd.DataFrame", name: str, check: Callable[[PresentRows], object]) -> list[Finding]:

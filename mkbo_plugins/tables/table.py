@@ -311,8 +311,8 @@ def present_rows(frame: Any, columns: Sequence[str], missing: str) -> PresentRow
         message = f"values are missing in columns {where}, {RowNames.of(frame).at(faulty)}"
         if missing == "error":
             raise TableError(
-                f"{message}; fill them in, name in the space a level that is called NA or None, or leave these rows "
-                "out with missing='drop' (--drop-missing)"
+                f"{message}; fill them in, name a level that is called NA or None in the space or read the column with "
+                "levels= (--levels), or leave these rows out with missing='drop' (--drop-missing)"
             )
         warnings.warn(
             f"{message}; {'this row is' if faulty.size == 1 else f'these {faulty.size} rows are'} left out",
