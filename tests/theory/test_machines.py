@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import Linear, PNormSVC, PNormSVR, Polynomial
+from mkbo_plugins.core.theory.pnorm_dual import Dual
 from tests.theory import paper
-from tests.theory.paper import POINTS, exact, mp
+from tests.theory.paper import POINTS, close, exact, mp
 
 pytest.importorskip("cvxpy")
 
@@ -101,6 +102,30 @@ def classification_dual(kernel, alpha, q):
     return quadratic - paper.inner(exact(LABELS), alpha)
 
 
+def regression_problem(phi, q):
+    """Return the code's problem for these features."""
+    bound = np.full(len(Y), C)
+    return Dual(np.array(phi, dtype=float), np.array(Y), -bound, bound, C, EPSILON, q, separable=True)
+
+
+def classification_problem(phi, q):
+    labels = np.array(LABELS)
+    lower, upper = np.minimum(C * labels, 0.0), np.maximum(C * labels, 0.0)
+    return Dual(np.array(phi, dtype=float), labels, lower, upper, C, 0.0, q, separable=True)
+
+
+def check_objectives(problem, primal, dual, kernel, q):
+    """Assert that both objectives are those of the paper anywhere, the primal one with its best bias."""
+    machine = regression(q)[0]
+    phi = features(q, machine)
+    w, alpha = exact(np.linspace(-0.5, 1.0, len(phi[0]))), exact(paper.ALPHA)
+    values = [paper.inner(w, x) for x in phi]
+    # It is piecewise linear in the bias, so that the best one is at the edge of some row's loss.
+    edges = [y - value + side for y in (*Y, *LABELS) for value in values for side in (-EPSILON, 0, EPSILON)]
+    close(problem(phi, q).primal(np.array(w, dtype=float)), min(primal(w, b, q, phi) for b in edges), rtol=1e-12)
+    close(-problem(phi, q).value(np.array(alpha, dtype=float)), dual(kernel, alpha, q), rtol=1e-11)
+
+
 def least_in_pairs(objective, alpha, allowed, step=1e-3):
     """Assert that no exchange between two coefficients lowers a convex objective, however far it goes.
 
@@ -128,6 +153,7 @@ def test_p_is_dual_to_2q(q):
 @orders
 def test_regression_primal(q):
     machine, alpha, kernel = regression(q)
+    check_objectives(regression_problem, regression_primal, regression_dual, kernel, q)
     phi = features(q, machine)
     # Any coefficients bound the primal from below, and the machine's weights reach the bound.
     primal = regression_primal(exact(machine.coef_), mp.mpf(float(machine.intercept_[0])), q, phi)
@@ -180,12 +206,18 @@ def test_regression_stationarity_in_w(q):
     near(slope, sums(alpha, features(q, machine)))
 
 
-def test_regression_weights_have_the_power_outside_the_sum():
-    machine, alpha, _ = regression(2)
+def check_weights(problem, machine, alpha):
+    """Assert that w is the power of the sums, and not the sum of powers, of a machine with q = 2."""
     phi = features(2, machine)
-    near(machine.coef_, powers(sums(alpha, phi), 2))
+    expected = powers(sums(alpha, phi), 2)
+    near(machine.coef_, expected)
+    close(problem(phi, 2).weights(np.array(alpha, dtype=float)), expected, rtol=1e-11, atol=1e-14)
     printed = sums(alpha, [powers(x, 2) for x in phi])
-    assert paper.norm([a - b for a, b in zip(exact(machine.coef_), printed, strict=True)]) > 0.1 * paper.norm(printed)
+    assert paper.norm([a - b for a, b in zip(expected, printed, strict=True)]) > 0.1 * paper.norm(printed)
+
+
+def test_regression_weights_have_the_power_outside_the_sum():
+    check_weights(regression_problem, *regression(2)[:2])
 
 
 @orders
@@ -206,6 +238,7 @@ def test_regression_constraints_and_multipliers(q):
 @orders
 def test_classification_primal(q):
     machine, alpha, kernel = classification(q)
+    check_objectives(classification_problem, classification_primal, classification_dual, kernel, q)
     primal = classification_primal(exact(machine.coef_), mp.mpf(float(machine.intercept_[0])), q, features(q, machine))
     assert abs(primal + classification_dual(kernel, alpha, q)) <= GAP * primal
 
@@ -227,11 +260,7 @@ def test_classification_stationarity_in_w(q):
 
 
 def test_classification_weights_have_the_power_outside_the_sum():
-    machine, alpha, _ = classification(2)
-    phi = features(2, machine)
-    near(machine.coef_, powers(sums(alpha, phi), 2))
-    printed = sums(alpha, [powers(x, 2) for x in phi])
-    assert paper.norm([a - b for a, b in zip(exact(machine.coef_), printed, strict=True)]) > 0.1 * paper.norm(printed)
+    check_weights(classification_problem, *classification(2)[:2])
 
 
 @orders
