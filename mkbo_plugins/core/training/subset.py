@@ -22,13 +22,18 @@ def farthest_point_subset(X: Float[np.ndarray, "N d"], n: int) -> Int[np.ndarray
     ndarray
         Indices of the picked rows, (n,), in increasing order.
     """
+    return np.sort(farthest_point_order(X, n))
+
+
+def farthest_point_order(X: Float[np.ndarray, "N d"], n: int) -> Int[np.ndarray, " n"]:
+    """Return the indices that `farthest_point_subset` picks, (n,), in the order of picking; arguments as there."""
     picked = [int(np.argmin(_squared_distances(X, X.mean(axis=0))))]
     nearest = np.full(len(X), np.inf)
     while len(picked) < n:
         nearest = np.minimum(nearest, _squared_distances(X, X[picked[-1]]))
         nearest[picked[-1]] = -1.0
         picked.append(int(np.argmax(nearest)))
-    return np.sort(picked)
+    return np.array(picked)
 
 
 def _squared_distances(X: Float[np.ndarray, "N d"], point: Float[np.ndarray, " d"]) -> Float[np.ndarray, " N"]:
