@@ -79,6 +79,7 @@ A = np.random.default_rng(7).uniform(0, 100, 40).round(1)
     "table",
     [
         pd.get_dummies(pd.Series(list("abcab" * 8))).astype(float),
+        pd.get_dummies(pd.Series(list("abcab" * 8))) * np.tile([49.9, 50.0, 50.1, 50.0], 10)[:, None],
         pd.DataFrame({"a": A, "b": 137 - A}),
         pd.DataFrame({"a": range(1, 7), "b": range(6, 0, -1)}),
         pd.DataFrame({"a": A, "b": -A}),
@@ -88,7 +89,7 @@ A = np.random.default_rng(7).uniform(0, 100, 40).round(1)
         parts(4),
         pd.DataFrame({"a": A, "b": ["x"] * 40}),
     ],
-    ids=["one-hot", "pair", "ramps", "negatives", "small", "random", "mostly-constant", "few-rows", "text"],
+    ids=["one-hot", "one-part-each", "pair", "ramps", "negatives", "small", "random", "mostly-constant", "few-rows", "text"],
 )
 def test_accidents_are_not(table):
     assert found(table) == []

@@ -21,6 +21,7 @@ def summary(cov: Covariance) -> dict[str, Any]:
         "frame": cov.frame,
         "fingerprint": cov.fingerprint,
         "space": cov.space.to_dict(),
+        "constraints": [constraint.to_spec() for constraint in cov.space.constraints],
         "members": [_summary_of_one(member) for member in cov.members],
     }
 
@@ -42,6 +43,7 @@ def _summary_of_one(cov: PretrainedCovariance) -> dict[str, Any]:
         "log_target": cov.log_target,
         "fingerprint": cov.fingerprint,
         "space": cov.space.to_dict(),
+        "constraints": [constraint.to_spec() for constraint in cov.space.constraints],
         "parameters": [
             {"name": name, "range": extent, "length_scale": length, **share._asdict()}
             for name, extent, length, share in describe_parameters(cov)

@@ -48,6 +48,7 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
     rows.append(("evaluator", cov.evaluator.describe()))
     span = "[-1, 1]" if cov.frame == "centred" else "[0, 1]"
     rows.append(("frame", f"{cov.frame}: bounds are mapped to {span}, categories to 0/1"))
+    rows.extend(("constraint", str(constraint)) for constraint in cov.space.constraints)
     rows.extend(("note", note) for note in record.notes)
     rows.append(("fingerprint", cov.fingerprint[:16]))
     return rows

@@ -271,7 +271,7 @@ class ParameterSpace:
         """Return `n` space-filling raw points, (n, number of parameters), from a scrambled Sobol sequence.
 
         Parameters that constraints name are drawn evenly from what these leave, and of some more points those are
-        taken that lie far from one another.
+        taken that lie far from one another, the middlemost first.
         """
         for name, value in {"n": n, "seed": 0 if seed is None else seed}.items():
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
@@ -284,10 +284,10 @@ class ParameterSpace:
         raw = self.from_unit(unit)
         if not self.constraints or not n:
             return raw
-        from mkbo_plugins.core.training.subset import farthest_point_subset
+        from mkbo_plugins.core.training.subset import farthest_point_order
 
         raw[:, self.constrained] = self.walk.draws(count, np.random.default_rng(seed))
-        return raw[farthest_point_subset(np.asarray(self.to_coordinates(raw, "unit")), n)]
+        return raw[farthest_point_order(np.asarray(self.to_coordinates(raw, "unit")), n)]
 
     def from_unit(self, unit: Float[np.ndarray, "n columns"]) -> Float[np.ndarray, "n columns"]:
         """Map points of the unit cube, (n, number of parameters), to raw ones spread evenly between the bounds.

@@ -68,6 +68,12 @@ def test_every_suggestion_can_be_made(run, described):
     assert_recipes(pd.read_csv("next.csv")[list(PARTS)])
 
 
+def test_what_was_learned_names_the_constraint(run, described):
+    assert "sand + lime + water + fibre = 100" in run("show", "a.mkbo.json").output
+    shown = json.loads(run("show", "a.mkbo.json", "--json").stdout)
+    assert shown["constraints"] == [{"sum": list(PARTS), "equals": 100.0}]
+
+
 def test_what_is_printed_can_be_made(run, described):
     printed = run(*SUGGEST, "-n", 2, "--done", "done.csv").output
     rows = [

@@ -178,11 +178,11 @@ class Walk:
         return basis
 
     @cached_property
-    def _edges(self) -> Float[np.ndarray, "c d"]:
-        """Directions that change as few continuous coordinates as equalities allow, (c, d), largest entry 1."""
+    def _edges(self) -> Float[np.ndarray, "e d"]:
+        """Directions that change as few continuous coordinates as equalities allow, (e, d), largest entry 1."""
         return self._circuits(np.flatnonzero(~self._whole))
 
-    def _circuits(self, columns: Int[np.ndarray, " c"]) -> Float[np.ndarray, "c d"]:
+    def _circuits(self, columns: Int[np.ndarray, " c"]) -> Float[np.ndarray, "e d"]:
         E, _ = self._equalities
         rank = int(np.linalg.matrix_rank(E[:, columns], tol=ZERO)) if len(E) and len(columns) else 0
         found = []

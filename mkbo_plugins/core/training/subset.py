@@ -23,6 +23,11 @@ def farthest_point_subset(X: Float[np.ndarray, "N d"], n: int) -> Int[np.ndarray
     ndarray
         Indices of the picked rows, (n,), in increasing order.
     """
+    return np.sort(farthest_point_order(X, n))
+
+
+def farthest_point_order(X: Float[np.ndarray, "N d"], n: int) -> Int[np.ndarray, " n"]:
+    """Return the indices that `farthest_point_subset` picks, (n,), in the order of picking; arguments as there."""
     picked = [int(np.argmin(_squared_distances(X, X.mean(axis=0))))]
     nearest, owner = np.full(len(X), np.inf), np.zeros(len(X), dtype=int)
     while len(picked) < n:
@@ -33,7 +38,7 @@ def farthest_point_subset(X: Float[np.ndarray, "N d"], n: int) -> Int[np.ndarray
             picked = _in_turns(owner, picked)[:n].tolist()
             break
         picked.append(int(np.argmax(nearest)))
-    return np.sort(picked)
+    return np.array(picked)
 
 
 def _in_turns(owner: Int[np.ndarray, " N"], picked: list[int]) -> Int[np.ndarray, " N"]:
