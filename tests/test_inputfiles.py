@@ -376,7 +376,7 @@ def test_far_cells_and_parts_that_unpack_to_much_are_refused(table, tmp_path, mo
         read_table_file(path)
     _book(table, path, lambda parts: {"xl/styles.xml": bytes(workbooks.MOST_BYTES + 1)})
     assert path.stat().st_size < 2**20
-    with pytest.raises(TableError, match=r"'xl/styles.xml' in it unpacks to more than 64 MiB"):
+    with pytest.raises(TableError, match=r"'xl/styles.xml' in it unpacks to more than 32 MiB"):
         read_table_file(path)
 
 
