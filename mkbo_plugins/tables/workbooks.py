@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 SHEET_MARK = "::"
 """What separates a workbook from the name of one of its sheets."""
 
-MOST_BYTES = 64 * 2**20
-"""Size to which a part of a workbook may unpack: over a million cells."""
+MOST_BYTES = 32 * 2**20
+"""Size to which a part of a workbook may unpack: half a million cells or more."""
 
 MOST_ROWS = 2**20
 """Rows of a sheet, as Excel has them."""
