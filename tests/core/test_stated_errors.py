@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.core.least_eigenvalues import least
 from tests.core.stated_errors import CHOICES, largest_ratio, make_case
 
 SEEDS = range(10)
@@ -25,3 +26,9 @@ def test_errors_that_terms_share_are_stated(seed):
     ratio, _, form = largest_ratio(make_case(seed), "pairs")
     assert form == "pairs"
     assert ratio <= 1
+
+
+def test_gram_matrices_are_positive_semidefinite():
+    found = [least(seed) for seed in range(12)]
+    assert {name for values in found for name in values} == {"base", "reweighted", "normalised", "two_layer"}
+    assert min(min(values.values()) for values in found) >= -1e-10
