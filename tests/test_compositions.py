@@ -89,7 +89,18 @@ A = np.random.default_rng(7).uniform(0, 100, 40).round(1)
         parts(4),
         pd.DataFrame({"a": A, "b": ["x"] * 40}),
     ],
-    ids=["one-hot", "one-part-each", "pair", "ramps", "negatives", "small", "random", "mostly-constant", "few-rows", "text"],
+    ids=[
+        "one-hot",
+        "one-part-each",
+        "pair",
+        "ramps",
+        "negatives",
+        "small",
+        "random",
+        "mostly-constant",
+        "few-rows",
+        "text",
+    ],
 )
 def test_accidents_are_not(table):
     assert found(table) == []

@@ -329,11 +329,14 @@ def test_the_evaluator_can_be_chosen_without_changing_the_covariance(cov):
 
 def test_stated_errors_cover_the_difference_to_extended_precision(cov):
     points = cov.space.sobol(8, 2)
-    exact = cov.with_evaluator("extended").gram(points)
+    extended = cov.with_evaluator("extended")
+    exact, own_error = extended.gram(points), extended.gram_error(points)
+    # Its last step, an exponential in double precision, is not finer than that of others.
+    assert own_error.min() > 1e-16
     scale = np.sqrt(np.multiply.outer(np.diag(exact), np.diag(exact)))
     for choice in ("auto", "pairs"):
         chosen = cov.with_evaluator(choice)
         error = np.abs(chosen.gram(points) - exact) / scale
-        assert (error <= chosen.gram_error(points) + 1e-13).all()
+        assert (error <= chosen.gram_error(points) + own_error).all()
         assert chosen.gram_error(points, points[:3]).shape == (8, 3)
         assert chosen.gram_error(points).max() < 1e-9

@@ -12,6 +12,7 @@ from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
+from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
@@ -264,7 +265,9 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         Z = self.to_coordinates(X)
         P, Q = self.evaluator.prepare(Z, None if X2 is None else self.to_coordinates(X2))
         of_x, of_y = (np.where(R.vanishing, np.inf, R.error / np.where(R.vanishing, 1.0, R.diagonal)) for R in (P, Q))
-        return np.sqrt(np.multiply.outer(of_x, of_y))
+        # Values leave their scales by an exponential, whose exponent is rounded.
+        logs = [np.abs(R.half_log_scale) + 4 * np.abs(self.kernel.log_damping(R.points)) for R in (P, Q)]
+        return np.sqrt(np.multiply.outer(of_x, of_y)) + 4 * EPS * (2 + np.add.outer(*logs))
 
     def predict(self, X: Any) -> Float[np.ndarray, " n"]:
         """Return the machine's prediction g(x) in the table's units, (n,), at points in raw units.

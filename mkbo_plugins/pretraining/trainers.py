@@ -12,7 +12,7 @@ from mkbo_plugins.core import FreeKernel, WeightedPoints
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.training.ard import ArdFit, ard_map
 from mkbo_plugins.core.training.selection import Selection, select
-from mkbo_plugins.core.training.svr import fit_machine
+from mkbo_plugins.core.training.svr import fit_polished
 from mkbo_plugins.errors import FitError, GridEdgeWarning, MkboWarning, SolverWarning
 from mkbo_plugins.messages.progress import progress_bar
 from mkbo_plugins.pretraining.checkpoint import Checkpoint
@@ -193,7 +193,7 @@ def train_svm(
         )
     kernel = _with_weights(template, weights, selection.sigma)
     gram = np.asarray(kernel.gram(X))
-    fit = fit_machine(gram, data.y, selection.C, selection.epsilon, box_weights, labels=labels)
+    fit = fit_polished(gram, data.y, selection.C, selection.epsilon, box_weights, labels=labels)
     chosen = fit.alpha != 0
     if not chosen.any():
         raise FitError(

@@ -17,6 +17,7 @@ from mkbo_plugins.space.parameters import Level, parse_parameter
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.csvfiles import read_csv, with_points
 from mkbo_plugins.tables.sheets import guarded
+from mkbo_plugins.tables.trials import PENDING
 from mkbo_plugins.tables.workbooks import SHEET_MARK, read_workbook, workbook_bytes
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 EXCEL = (".xlsx", ".xlsm")
 CONSTRAINT = "constraint"
 """Name of the sections of a space's constraints."""
-
-PENDING = "pending"
-"""What may stand instead of a number that is not known yet."""
 
 
 def read_table_file(path: Path, space: ParameterSpace | None = None, levels: Sequence[str] = ()) -> "pd.DataFrame":

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 FAILED = "failed"
 """What stands in the column of outcomes where an experiment gave none."""
 
+PENDING = "pending"
+"""What may stand there, as an empty cell does, where the outcome is not known yet."""
+
 SAME = 1e-12
 """Relative difference up to which two values are the same: spreadsheets keep 15 digits."""
 
@@ -104,7 +107,8 @@ def _outcomes(cells: Sequence[Any]) -> list[Any]:
 
     words = [cell.strip().lower() if isinstance(cell, str) else cell for cell in cells]
     known = [
-        None if pd.isna(word) else FAILED if word == FAILED else cell for word, cell in zip(words, cells, strict=True)
+        None if pd.isna(word) or word == PENDING else FAILED if word == FAILED else cell
+        for word, cell in zip(words, cells, strict=True)
     ]
     if FAILED not in known:
         return known

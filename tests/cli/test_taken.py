@@ -298,14 +298,14 @@ def test_all_words_in_the_column_of_outcomes_are_named(run, lab, command):
     table = lab().astype({"growth": object})
     if command == ("suggest",):
         _run(run, ("pretrain", "--trainer", "gp"))
-    table.loc[[3, 5, 6], "growth"] = ["failed", "n.d.", "failed"]
+    table.loc[[3, 5, 6], "growth"] = ["lost", "n.d.", "lost"]
     table.to_csv("lab.csv", index=False)
     if command == ("suggest",):
         result = run("suggest", "--covariance", "lab.mkbo.json", "--done", "lab.csv")
     else:
         result = _run(run, command)
     assert result.exit_code in (1, 2)
-    assert "got 'failed', 'n.d.' in lines [5, 7, 8] of lab.csv" in result.output
+    assert "got 'lost', 'n.d.' in lines [5, 7, 8] of lab.csv" in result.output
 
 
 def test_suggestions_with_levels_like_formulas_come_back(run, lab):

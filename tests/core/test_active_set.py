@@ -1,5 +1,7 @@
 """Fits without some rows, reached from the fit on all of them, and the estimate of the errors they make."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -155,3 +157,34 @@ def test_estimate_is_finite(C):
 def test_estimate_is_finite_with_a_single_free_row():
     whole = Machine(np.eye(3), np.array([-5.0, 5.0, 0.0]), np.ones(3), 0.1, np.array([-1.0, 0.5, 1.0]), 0.0)
     assert np.isfinite(span_estimate(whole)).all()
+
+
+def of_optimality(whole):
+    """Return the largest residual of the system that free rows and the sum of coefficients satisfy."""
+    wanted = -whole.epsilon * np.sign(whole.alpha)
+    return max(np.max(np.abs(whole.residuals - wanted)[whole.free], initial=0), abs(whole.alpha.sum()))
+
+
+@few
+@given(seeds, st.sampled_from([1.0, 30.0, 1000.0]), st.sampled_from([0.0, 0.05, 0.3]))
+def test_a_polished_fit_meets_its_conditions_in_double_precision(seed, C, epsilon):
+    rough = machine(seed, C, epsilon)
+    found = active_set.polish(rough)
+    if found is None:
+        return
+    fine = dataclasses.replace(rough, alpha=found[0], bias=found[1])
+    size = np.abs(fine.alpha).sum()
+    assert of_optimality(fine) <= max(1e-13 * size, 1e-3 * of_optimality(rough))
+    np.testing.assert_allclose(fine.residuals, rough.residuals, rtol=0, atol=1e-3)
+
+
+@few
+@given(seeds, st.sampled_from([1.0, 30.0]))
+def test_a_polished_classifier_meets_its_margins_in_double_precision(seed, C):
+    rough = classifier(seed, C)
+    found = active_set.polish(rough)
+    if found is None:
+        return
+    fine = dataclasses.replace(rough, alpha=found[0], bias=found[1])
+    assert of_optimality(fine) <= max(1e-13 * np.abs(fine.alpha).sum(), 1e-3 * of_optimality(rough))
+    assert (fine.alpha * fine.y >= 0).all()

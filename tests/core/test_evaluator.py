@@ -229,11 +229,47 @@ def test_weights_are_refined_where_points_near_the_origin_need_it():
 
 def test_the_best_way_is_taken_where_none_is_good_enough(monkeypatch):
     chosen = certified(make_reweighted("polynomial", 2, np.random.default_rng(17)))
-    errors = (3e-3, 1e-3, 2e-3)
-    ready = [SimpleNamespace(worst_error=lambda error=error: error) for error in errors]
-    forms = [SimpleNamespace(prepare=lambda X, points=points: points) for points in ready]
-    monkeypatch.setattr(CertifiedEvaluator, "_candidates", lambda *args: iter(forms))
-    assert chosen.ready([np.zeros((1, 2))], (1, 1), 1) == [ready[1]]
+    best_of_each = {((0, 3e-3), (0, 1e-3), (0, 2e-3)): 1, ((2, 1e-16), (1, 1e-3), (1, 1e-12)): 2, ((1, 0), (1, 0)): 0}
+    for found, best in best_of_each.items():
+        ready = [
+            SimpleNamespace(worst_error=lambda error=error: error, unresolved=lambda count=count: count)
+            for count, error in found
+        ]
+        forms = [SimpleNamespace(prepare=lambda X, points=points: points) for points in ready]
+        monkeypatch.setattr(CertifiedEvaluator, "_candidates", lambda *args, forms=forms: iter(forms))
+        assert chosen.ready([np.zeros((1, 2))], (1, 1), 1) == [ready[best]]
+
+
+@pytest.mark.parametrize("base", [Polynomial(degree=6), TaylorSeries(coefficients=(0.5, 2, 1, 0.2, 0.1, 0.1, 0.3))])
+def test_features_that_cost_more_than_few_pairs_are_used_where_pairs_lose_digits(base):
+    rng = np.random.default_rng(20)
+    alpha = np.array([3.0, -1.0, -1.0, -0.5, -0.5])
+    kernel = reweight(base, rng.uniform(-1, 1, (5, 10)), alpha)
+    chosen, X = certified(kernel), 1e-4 * rng.uniform(-1, 1, (3, 10))
+    assert chosen.features() is None
+    assert chosen.pairs.prepare(X).worst_error() > 1e-8
+    P, _ = chosen.prepare(X)
+    assert P.form.name == "features"
+    assert P.worst_error() < 1e-10
+    assert not P.vanishing.any()
+    # So near the origin all but the features of first degree vanish, as coefficients sum to zero.
+    first = base.coefficient(1) * X**2 @ (alpha @ kernel.tables[0].points) ** 2
+    np.testing.assert_allclose(P.diagonal * np.exp(2 * P.half_log_scale), first, rtol=1e-4)
+
+
+def test_a_form_that_tells_a_diagonal_from_zero_comes_before_one_that_does_not():
+    rng = np.random.default_rng(21)
+    resolved = 0
+    for sigma in (0.1, 1.0, 10.0):
+        for scale in (1e-7, 1e-8, 1e-9):
+            support, alpha = make_table(3, rng, 30)
+            kernel = reweight(Exponential(sigma=sigma), support, alpha - np.array([alpha.sum(), *np.zeros(29)]))
+            chosen, X = certified(kernel), np.vstack([scale * rng.uniform(-1, 1, (1, 3)), rng.uniform(-1, 1, (2, 3))])
+            P, _ = chosen.prepare(X)
+            best = chosen.extended.prepare(X)
+            assert P.vanishing.tolist() == best.vanishing.tolist()
+            resolved += bool(chosen.pairs.prepare(X).vanishing.any() and not P.vanishing.any())
+    assert resolved >= 5
 
 
 def test_precise_features_are_charged_as_much():

@@ -241,7 +241,8 @@ def test_tables_keep_their_own_copy():
         (Linear(), [[1.0], [2.0]], [0.0, 0.0]),
         (Linear(), np.empty((0, 2)), []),
         (Linear(weights=(1.0, 2.0)), [[1.0]], [1.0]),
-        (normalise(Linear()), [[1.0]], [1.0]),
+        (normalise(Linear()), [[0.0], [0.0]], [1.0, -2.0]),
+        (TwoLayerKernel(Linear(), scale=1.0), [[1.0]], [1.0]),
         (reweight(Linear(), [[1.0, 1.0]], [1.0]), [[1.0]], [1.0]),
     ],
 )

@@ -39,7 +39,7 @@ def parameter_shares(
     while degree < limit and math.comb(dimension + degree + 1, dimension) <= max_features:
         degree += 1
     exponents = monomial_exponents(dimension, degree)
-    log_damping = kernel.base.log_damping(points)
+    log_damping = kernel.log_damping(points)
     with np.errstate(over="ignore", invalid="ignore"):
         values = (
             monomial_weights(kernel.base, kernel.tables, exponents).value

@@ -21,7 +21,7 @@ from mkbo_plugins.core.evaluation.features import Weights, monomial_weights
 from mkbo_plugins.core.evaluation.mixed_pairs import MixedPairSum
 from mkbo_plugins.core.evaluation.monomials import Monomials
 from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
-from mkbo_plugins.core.evaluation.prepared import Prepared, ScaledSum, SumForm
+from mkbo_plugins.core.evaluation.prepared import VANISHING, Prepared, ScaledSum, SumForm
 from mkbo_plugins.core.evaluation.truncation import truncate
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.kernels import FreeKernel
@@ -50,6 +50,9 @@ PAIR_SHARE = 0.5
 """Error allowed to the pair sum in units of the tolerance: unlike features left out, its rounding can make a Gram
 matrix indefinite."""
 
+NOTHING = -1e5
+"""Logarithm of a factor that makes zero of any number."""
+
 KEPT_POINTS = 4
 """Sets of points that are kept ready, such as the training inputs of a model."""
 
@@ -74,6 +77,9 @@ class CertifiedEvaluator:
         (the pair sum in double-double arithmetic).
     tolerance
         Largest error of an entry, relative to the root of the product of both diagonals.
+    norm
+        Evaluator of the kernel by the root of whose diagonal, undamped, each argument is divided; None where arguments
+        are damped as those of `base`.
 
     Raises
     ------
@@ -86,7 +92,8 @@ class CertifiedEvaluator:
     dimension: int
     choice: Choice = "auto"
     tolerance: float = 1e-10
-    _sets: dict[tuple[float, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
+    norm: "CertifiedEvaluator | None" = None
+    _sets: dict[tuple[float, bool, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
     _points: ValueCache = field(default_factory=lambda: ValueCache(KEPT_POINTS), init=False, repr=False)
     _values: ValueCache = field(default_factory=lambda: ValueCache(KEPT_RESULTS), init=False, repr=False)
 
@@ -101,7 +108,7 @@ class CertifiedEvaluator:
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again."""
         return {
-            **{name: getattr(self, name) for name in ("base", "tables", "dimension", "choice", "tolerance")},
+            **{name: getattr(self, name) for name in ("base", "tables", "dimension", "choice", "tolerance", "norm")},
             "_sets": {},
             "_points": ValueCache(KEPT_POINTS),
             "_values": ValueCache(KEPT_RESULTS),
@@ -131,15 +138,17 @@ class CertifiedEvaluator:
         entries
             Number of entries that are asked for.
         """
-        best: tuple[float, list[Prepared]] | None = None
+        best: tuple[tuple[int, float], list[Prepared]] | None = None
         for form in self._candidates(sets, sizes, entries):
             points = [self._points.get(id(form), (Z,), form.prepare) for Z in sets]
             error = max(P.worst_error() for P in points)
             limit = self.tolerance * (1.0 if isinstance(form, FeatureSum) else PAIR_SHARE)
-            if error <= limit or self.choice != "auto":
+            # A diagonal that one form cannot tell from zero another one may.
+            rank = sum(P.unresolved() for P in points), max(error / limit, 1.0)
+            if rank == (0, 1.0) or self.choice != "auto":
                 return points
-            if best is None or error < best[0]:
-                best = error, points
+            if best is None or rank < best[0]:
+                best = rank, points
         assert best is not None
         return best[1]
 
@@ -154,7 +163,27 @@ class CertifiedEvaluator:
         P, _ = self.prepare(xp.reshape(roots, (-1, U.shape[-1])))
         return P.form.pointwise(U)
 
-    def features(self, radius: float = 1.0, *, precise: bool = False) -> FeatureSum | None:
+    def log_damping(self, X: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
+        """Return the logarithm of what each argument is multiplied by, (...), for points (..., d)."""
+        if self.norm is None:
+            return self.base.log_damping(X)
+        xp = array_namespace(X)
+        P, _ = self.norm.prepare(xp.reshape(xp.astype(X, xp.float64), (-1, X.shape[-1])))
+        root = xp.log(xp.where(P.vanishing, xp.ones_like(P.diagonal), P.diagonal)) / 2
+        damping = xp.where(P.vanishing, xp.full_like(root, NOTHING), -root - P.half_log_scale)
+        return xp.astype(xp.reshape(damping, X.shape[:-1]), X.dtype)
+
+    def log_damping_gradient(self, X: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
+        """Return the gradient of `log_damping` in each point, of the shape of `X`, float64."""
+        if self.norm is None:
+            # The log damping is -r sum_j lambda_j x_j^2.
+            return -2 * self.base.damping_rate * self.base.weighted(X)
+        xp = array_namespace(X)
+        P, _ = self.norm.prepare(xp.reshape(X, (-1, X.shape[-1])))
+        inverse = xp.where(P.vanishing, xp.zeros_like(P.diagonal), -0.5 / xp.clip(P.diagonal, VANISHING, None))
+        return xp.reshape(inverse[:, None] * P.diagonal_gradient, X.shape)
+
+    def features(self, radius: float = 1.0, *, precise: bool = False, costly: bool = False) -> FeatureSum | None:
         """Return the features of a box around the frame, or None where they would be too many.
 
         Parameters
@@ -163,10 +192,18 @@ class CertifiedEvaluator:
             Half-width of the box, in half-widths of the frame.
         precise
             Compute their weights in double-double arithmetic in any case, not only where terms cancel at large.
+        costly
+            The precise ones also where the pair sum costs less, up to `MAX_MONOMIALS`.
         """
-        if (radius, precise) not in self._sets:
-            self._sets[radius, precise] = self._refine(self.features(radius)) if precise else self._build(radius)
-        return self._sets[radius, precise]
+        key = (radius, precise, costly)
+        if key not in self._sets:
+            if costly:
+                self._sets[key] = self._refine(self._build(radius, MAX_MONOMIALS))
+            elif precise:
+                self._sets[key] = self._refine(self.features(radius))
+            else:
+                self._sets[key] = self._build(radius, self._most_features)
+        return self._sets[key]
 
     @cached_property
     def pairs(self) -> PairSum:
@@ -229,7 +266,7 @@ class CertifiedEvaluator:
     def _by_cost(
         self, features: FeatureSum | None, radius: float | None, sizes: tuple[int, int], entries: int
     ) -> Iterator[SumForm]:
-        """Yield ways to evaluate S, the cheapest first."""
+        """Yield ways to evaluate S, the cheapest first, and last what is too costly unless nothing else will do."""
         fewer, more = sorted(sizes)
         of_pairs = self.pairs.terms * (entries + 3 * fewer)
         costs: dict[str, float] = {"pairs": of_pairs}
@@ -247,6 +284,11 @@ class CertifiedEvaluator:
                 refined = self.features(radius, precise=True)
                 if refined is not None:
                     yield refined
+        if features is None and radius is not None and self.base.exponent_rate is None:
+            # Sums of finite series are not to be had in extended precision, but features are as exact.
+            costly = self.features(radius, costly=True)
+            if costly is not None:
+                yield costly
 
     @cached_property
     def _pairs_hold(self) -> bool:
@@ -254,12 +296,14 @@ class CertifiedEvaluator:
         sample = np.random.default_rng(0).uniform(-1, 1, (32, self.dimension))
         return self.pairs.prepare(sample).worst_error() <= PAIR_SHARE * self.tolerance
 
-    def _build(self, radius: float) -> FeatureSum | None:
+    @property
+    def _most_features(self) -> int:
+        """Number of features from which on the pair sum costs less, if there is a choice."""
+        return int(min(MAX_MONOMIALS, 2 * self.pairs.terms / PRODUCT_COST)) if self.choice == "auto" else MAX_MONOMIALS
+
+    def _build(self, radius: float, limit: int) -> FeatureSum | None:
         if not self.tables:
             return None
-        limit = MAX_MONOMIALS
-        if self.choice == "auto":
-            limit = int(min(limit, 2 * self.pairs.terms / PRODUCT_COST))
         tolerance = 0.0 if self.base.exponent_rate is None else self.tolerance
         truncation = truncate(self.base, self._scaled_tables, radius, tolerance, limit)
         if truncation is None:

@@ -35,11 +35,14 @@ BLOCK_ENTRIES = 1 << 17
 SCALE_STEPS = 1 << 10
 """Logarithmic scales are multiples of its inverse, so that their sums and differences are exact."""
 
+SPREAD = 0.35
+"""Largest number by which a logarithm of a coefficient is shifted; e to twice this is 2, as exponentials repeat."""
+
+ALIKE = 1 << 9
+"""Largest exponents, in roundings of 1, of which all may be rounded alike."""
+
 BLOCK_PAIRS = 1 << 11
 """Pairs of one block."""
-
-SUMMED_AT_ONCE = 1 << 8
-"""Terms that are added up in one product."""
 
 WIDE_EXPONENT, WIDE_BLOCK_PAIRS = 100.0, 1 << 14
 """Largest exponent of one coordinate in the frame from which on most terms vanish at most points, and pairs of one
@@ -181,18 +184,18 @@ class PairSum(SumForm):
         derivative = self.kernel.derivative if V is None else self.kernel.second_derivative
         arguments = self._arguments(flat, scale)
         total = xp.zeros_like(flat)
-        for pairs, sign in self._blocks(flat):
+        for pairs, factors, _ in self._blocks(flat):
             for rows, index in self._meetings(arguments, pairs):
                 some = pairs[index, :]
-                products = some[:, :-2]
+                products = some[:, 2:]
                 if self.kernel.exponent_rate is None:
                     inner = xp.matmul(flat[rows, :], xp.matrix_transpose(products))
-                    terms = derivative(inner) * xp.exp(some[:, -2])
+                    terms = derivative(inner) * xp.exp(some[:, 0])
                 else:
                     terms = self._terms(arguments[rows, :], some)
                 if along is not None:
                     terms = terms * xp.matmul(along[rows, :], xp.matrix_transpose(products))
-                total[rows, :] += xp.matmul(terms * sign[index], products)
+                total[rows, :] += xp.matmul(terms * factors[index], products)
         return xp.reshape(total, U.shape)
 
     def entries(
@@ -222,22 +225,25 @@ class PairSum(SumForm):
         arguments = self._arguments(left * right, half_left + half_right)
         total = xp.zeros_like(half_left)
         # Pairs come in the outer loop: where they are too many to be stored, a block is made once.
-        for pairs, sign in self._blocks(left):
+        for pairs, factors, _ in self._blocks(left):
             for rows, index in self._meetings(arguments, pairs):
-                total[rows] += _signed_sum(self._terms(arguments[rows, :], pairs[index, :]), sign[index])
+                terms = self._terms(arguments[rows, :], pairs[index, :])
+                terms *= factors[index]
+                # By halves, unlike in a product with the factors, whose partial sums round more than the terms.
+                total[rows] += xp.sum(terms, axis=1)
         return total
 
     def _arguments(self, U: Float[Array, "m d"], scale: Float[Array, " m"]) -> Float[Array, "m k"]:
-        """Return what multiplies a pair in its exponent: the point, 1 and the scale, (m, d + 2)."""
+        """Return what multiplies a pair in its exponent: 1, the scale and the point, (m, 2 + d)."""
         xp = array_namespace(U)
-        return xp.concat([U, xp.ones_like(U[:, :1]), -scale[:, None]], axis=1)
+        return xp.concat([xp.ones_like(U[:, :1]), -scale[:, None], U], axis=1)
 
     def _terms(self, arguments: Float[Array, "m k"], pairs: Float[Array, "p k"]) -> Float[Array, "m p"]:
-        """Return the absolute terms of S (m, p), without the signs of their coefficients."""
+        """Return the terms of S (m, p), without the factors that their rounded coefficients lack."""
         xp = array_namespace(arguments)
         if self.kernel.exponent_rate is None:
-            inner = xp.matmul(arguments[:, :-2], xp.matrix_transpose(pairs[:, :-2]))
-            return self.kernel.series(inner) * xp.exp(pairs[:, -2])
+            inner = xp.matmul(arguments[:, 2:], xp.matrix_transpose(pairs[:, 2:]))
+            return self.kernel.series(inner) * xp.exp(pairs[:, 0])
         # The sum of exponent, coefficient and scale in one product, since passes over memory are what costs.
         return _exponential(xp.matmul(arguments, xp.matrix_transpose(pairs)))
 
@@ -247,8 +253,8 @@ class PairSum(SumForm):
             for rows in chunks(arguments.shape[0], BLOCK_ENTRIES // min(self.terms, BLOCK_PAIRS)):
                 yield rows, slice(None)
         else:
-            least = math.log(self._left_out / self.terms)
-            yield from significant_terms(arguments, pairs, self._widest, least)
+            least = math.log(self._left_out / self.terms) - SPREAD
+            yield from significant_terms(arguments, pairs, 2 + self._widest, least)
 
     @cached_property
     def _widest(self) -> int | None:
@@ -284,23 +290,41 @@ class PairSum(SumForm):
     ) -> Float[Array, " m"]:
         """Return error estimates (m,) of sums at U >= 0."""
         xp = array_namespace(U)
-        squares, reach = xp.zeros_like(scale), xp.zeros_like(scale)
+        squares, reach, whole = xp.zeros_like(scale), xp.zeros_like(scale), xp.zeros_like(scale)
         arguments = self._arguments(U, scale)
-        for pairs, _ in self._blocks(U):
+        for pairs, _, copies in self._blocks(U):
             # Rounding grows with the sizes of what is added up in an exponent, not with its value.
-            sizes = xp.concat([xp.abs(pairs[:, :-2]), pairs[:, -2:]], axis=1)
+            sizes = xp.concat([pairs[:, :2], xp.abs(pairs[:, 2:])], axis=1)
             for rows, index in self._meetings(arguments, sizes):
-                some = sizes[index, :]
+                some, point = sizes[index, :], arguments[rows, 2:]
                 terms = self._terms(arguments[rows, :], some)
-                exponents = xp.matmul(arguments[rows, :-2], xp.matrix_transpose(some[:, :-2])) + scale[rows, None]
-                terms = terms * self._relative_error(exponents)
+                exponents = xp.matmul(point, xp.matrix_transpose(some[:, 2:]))
+                reach[rows] = xp.maximum(reach[rows], xp.max(exponents, axis=1))
+                # What k terms have in common adds up k times, not like k independent errors: how a product is rounded,
+                # and how the exponent is when it is added.
+                times, sums = copies[index, :], exponents + scale[rows, None] + SPREAD
+                common = 2 * xp.matmul(point, xp.matrix_transpose(some[:, 2:] * times[:, 1:])) + sums * times[:, 0]
+                terms = terms * (self._relative_error(sums) + self._unit_error * common)
                 # Series other than exponentials have no scale, so that squares might overflow.
                 squares[rows] += xp.sum(terms if self.kernel.exponent_rate is None else terms * terms, axis=1)
-                reach[rows] = xp.maximum(reach[rows], xp.max(exponents, axis=1))
-        root = squares if self.kernel.exponent_rate is None else xp.sqrt(squares)
+                whole[rows] += xp.sum(terms, axis=1)
+        if self.kernel.exponent_rate is None:
+            return squares + 4 * EPS * (1 + reach) * xp.abs(mantissa)
+        # So often a partial sum is rounded, which is about as large as the root of the sum of squares, or the result.
+        additions = self.terms / BLOCK_PAIRS
+        root = xp.sqrt(squares * (1 + additions / 256))
         root = root if self._widest is None else root + self._left_out
+        # Exponents that differ by few roundings only are rounded alike. This is to be a bound also between such a point
+        # and another, for whom errors are independent.
+        alike = (reach > 0) & (reach < ALIKE * self._unit_error)
+        root = root + xp.where(alike, math.sqrt(self.terms) * whole, 0 * whole)
         # Rounding of the argument is common to all terms and acts like a step of it.
-        return root + 4 * EPS * (1 + reach) * xp.abs(mantissa)
+        return root + EPS * (4 * (1 + reach) + math.sqrt(additions) / 2) * xp.abs(mantissa)
+
+    @property
+    def _unit_error(self) -> float:
+        """Relative error of one operation."""
+        return EPS
 
     def _relative_error(self, exponents: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Return the relative errors of terms whose exponents add up from numbers of this size, with a margin."""
@@ -311,28 +335,53 @@ class PairSum(SumForm):
         # An absolute error of the exponent is a relative one of the term.
         return (6 + (4 + math.sqrt(d)) * exponents) * (2 * EPS)
 
-    def _blocks(self, like: Array) -> Iterator[tuple[Float[Array, "p k"], Float[Array, " p"]]]:
-        """Yield weighted products, log coefficients and ones (p, d + 2), and signs (p,), of each unordered pair."""
+    def _blocks(self, like: Array) -> Iterator[tuple[Float[Array, "p k"], Float[Array, " p"], Float[Array, "p q"]]]:
+        """Yield what belongs to each unordered pair, a block of them at a time.
+
+        Returns
+        -------
+        iterator of tuples of arrays
+            Rounded logarithms of coefficients, ones and products, (p, 2 + d); the factors of either sign that the
+            coefficients lack, (p,); roots of the numbers of terms that share any coordinate's product, and each one's,
+            (p, 1 + d).
+        """
         blocks = self._stored if self._stored is not None else self._generate()
-        for pairs, sign in blocks:
-            yield constant(pairs, like), constant(sign, like)
+        for pairs, factors, copies in blocks:
+            yield constant(pairs, like), constant(factors, like), constant(copies, like)
 
     @cached_property
-    def _stored(self) -> list[tuple[Float[np.ndarray, "p k"], Float[np.ndarray, " p"]]] | None:
+    def _stored(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]] | None:
         return None if self._merged is None else list(self._generate())
 
-    def _generate(self) -> Iterator[tuple[Float[np.ndarray, "p k"], Float[np.ndarray, " p"]]]:
-        for products, coefficient, sign in self._extended_pairs():
-            # Rounded once each, so that rounding errors of different pairs are independent.
-            yield np.column_stack([products.hi, coefficient.hi, np.ones(len(sign))]), sign
+    def _generate(self) -> Iterator[tuple[Float[np.ndarray, "p k"], Float[np.ndarray, " p"], Float[np.ndarray, "p q"]]]:
+        """Yield `_blocks` as arrays of the host."""
+        rng = np.random.default_rng(0)
+        for (products, coefficient, sign), copies in zip(self._extended_pairs(), self._copies(), strict=True):
+            # On the grid of the scales, so that their sum is exact, and at random, so that equal coefficients and near
+            # exponents of many terms share no rounding error: exponentials of near numbers err alike.
+            rounded = np.round((coefficient.hi + rng.uniform(-SPREAD, SPREAD, len(sign))) * SCALE_STEPS) / SCALE_STEPS
+            factor = dd.exp(dd.add(coefficient, dd.from_double(-rounded))).hi
+            yield np.column_stack([rounded, np.ones(len(sign)), products.hi]), sign * factor, copies
+
+    def _copies(self) -> Iterator[Float[np.ndarray, "p q"]]:
+        """Yield the last part of `_blocks`."""
+        if self._merged is not None:
+            counts = np.column_stack([_repeats(column) for column in np.abs(self._merged.products.hi).T])
+            yield from (_roots(counts[run]) for run in self._runs())
+        else:
+            # Terms of two points each with the value of others are as many as the product of their numbers.
+            counts = np.column_stack([_repeats(column) for column in np.abs(self.points).T])
+            yield from (_roots(counts[i] * counts[j]) for i, j in self._pair_indices())
 
     def _extended_pairs(self) -> Iterator[PairTerms]:
         """Yield the terms, a block of them at a time."""
         if self._merged is None:
             yield from self._unmerged()
         else:
-            step = BLOCK_PAIRS if self._widest is None else WIDE_BLOCK_PAIRS
-            yield from (self._merged.select(run) for run in chunks(self.terms, step))
+            yield from (self._merged.select(run) for run in self._runs())
+
+    def _runs(self) -> list[slice]:
+        return chunks(self.terms, BLOCK_PAIRS if self._widest is None else WIDE_BLOCK_PAIRS)
 
     @cached_property
     def _merged(self) -> PairTerms | None:
@@ -359,10 +408,12 @@ class PairSum(SumForm):
         count = self.points.shape[0]
         # Places in the triangle follow from running numbers, so that no array of all pairs is needed.
         starts = np.concatenate([[0], np.cumsum(np.arange(count, 0, -1))])
+        # In random order few neighbours have one sign, so that partial sums stay small.
+        order = np.random.default_rng(0).permutation(count)
         for start in range(0, self.pairs, BLOCK_PAIRS):
             flat = np.arange(start, min(start + BLOCK_PAIRS, self.pairs))
             i = np.searchsorted(starts, flat, side="right") - 1
-            yield i, i + flat - starts[i]
+            yield order[i], order[i + flat - starts[i]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,7 +436,7 @@ class ExtendedPairSum(PairSum):
         arguments = self._arguments(U.hi, -scale.hi)
         for points, coefficient, sign in self._extended_blocks(left):
             of_one = xp.ones_like(coefficient.hi[:, None])
-            pairs = xp.concat([points.hi, coefficient.hi[:, None], of_one], axis=1)
+            pairs = xp.concat([coefficient.hi[:, None], of_one, points.hi], axis=1)
             for rows, index in self._meetings(arguments, pairs):
                 some = dd.DoubleDouble(points.hi[index, :], points.lo[index, :])
                 exponent = dd.dot(dd.DoubleDouble(U.hi[rows, :], U.lo[rows, :]), some)
@@ -397,6 +448,10 @@ class ExtendedPairSum(PairSum):
 
     def _relative_error(self, exponents: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return (100 + exponents) * (1e-29 * math.sqrt(self.pairs))
+
+    @property
+    def _unit_error(self) -> float:
+        return 2.0**-104
 
     @property
     def _left_out(self) -> float:
@@ -445,9 +500,12 @@ def _exponential(exponent: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return np.exp(exponent, out=exponent) if isinstance(exponent, np.ndarray) else xp.exp(exponent)
 
 
-def _signed_sum(terms: Float[Array, "m p"], sign: Float[Array, " p"]) -> Float[Array, " m"]:
-    """Return the sums of terms (m, p) with signs (p,), in runs so short that adding up rounds less than the terms."""
-    xp, total = array_namespace(terms), 0.0
-    for run in chunks(sign.shape[0], SUMMED_AT_ONCE):
-        total = total + xp.matmul(terms[:, run], sign[run])
-    return total
+def _roots(counts: Int[np.ndarray, "p d"]) -> Float[np.ndarray, "p q"]:
+    """Return roots of the sums of counts (p, d), and of the counts, (p, 1 + d)."""
+    return np.sqrt(np.column_stack([counts.sum(axis=1), counts]))
+
+
+def _repeats(values: Float[np.ndarray, " p"]) -> Int[np.ndarray, " p"]:
+    """Return how often the value of each entry occurs."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return count[place]

@@ -61,7 +61,7 @@ def merge(terms: PairTerms) -> PairTerms:
     low = dd.from_double(total.lo / total.hi)
     log_size = dd.add(dd.add(dd.log(np.abs(total.hi)), low), dd.from_double(largest))
     merged = PairTerms(_select(terms.products, first[nonzero]), log_size, np.sign(total.hi))
-    # In the order of pairs, neighbours cancel, so that partial sums stay small.
+    # In the order of pairs again, whose partial sums stay small.
     return merged.select(np.argsort(first[nonzero]))
 
 

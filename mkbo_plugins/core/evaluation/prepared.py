@@ -73,9 +73,18 @@ class Prepared:
         xp = array_namespace(self.diagonal)
         if self.diagonal.shape[0] == 0:
             return 0.0
-        zero = (self.diagonal <= VANISHING) | ((self.diagonal <= self.error) & (self.truncation <= self.error / 2))
+        zero = (self.diagonal <= VANISHING) | self._unresolved
         relative = self.error / xp.clip(self.diagonal, VANISHING, None)
         return float(xp.max(xp.where(zero, xp.zeros_like(relative), relative)))
+
+    def unresolved(self) -> int:
+        """Return the number of points whose diagonal is zero by rounding, which finer arithmetic might tell from it."""
+        return int(array_namespace(self.diagonal).count_nonzero(self._unresolved))
+
+    @property
+    def _unresolved(self) -> Bool[Array, " n"]:
+        rounded = (self.diagonal <= self.error) & (self.truncation <= self.error / 2)
+        return rounded & (self.error > VANISHING)
 
 
 class SumForm(ABC):

@@ -188,6 +188,7 @@ def composed(
     S
         The host's way to differentiate S.
     """
+    assert evaluator.norm is None  # no host differentiates a re-weighted normalised kernel
     xp = array_namespace(X)
     d = X.shape[-1]
     points = evaluator.prepare(*(None if Z is None else S.constant(xp.reshape(Z, (-1, d))) for Z in (X, Y)))
@@ -269,7 +270,7 @@ class _Block:
     def _side(self, argument: int, index: tuple[Any, ...]) -> Side:
         """Return one argument as a formula sees it, arrays (b, n) or (1, n), indexed."""
         own, shared = self.points[argument]
-        damping, spread = self.evaluator.base.log_damping, self.rows[argument].spread
+        damping, spread = self.evaluator.log_damping, self.rows[argument].spread
         of_own = (None,) * 4 if own is None else _seen(own, damping(own.points))
         of_shared = (None,) * 4 if shared is None else _seen(shared, damping(shared.points))
         return Side(*[spread(*pair, self.b)[index] for pair in zip(of_own, of_shared, strict=True)])
@@ -386,9 +387,7 @@ class _Block:
 
     def _of_damping(self, argument: int) -> Float[Array, "b n d"]:
         """Return the gradient of each log damping in its point, as `_of_diagonal`."""
-        base = self.evaluator.base
-        # The log damping is -r sum_j lambda_j x_j^2.
-        return -2 * base.damping_rate * base.weighted(self._coordinates(argument))
+        return self.evaluator.log_damping_gradient(self._coordinates(argument))
 
     def _coordinates(self, argument: int) -> Float[Array, "b n d"]:
         own, shared = (None if P is None else P.points for P in self.points[argument])

@@ -1,6 +1,6 @@
 """Normalised kernels (Definition 3): a kernel divided by the square roots of its diagonal at each argument."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from array_api_compat import array_namespace
@@ -8,10 +8,11 @@ from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluation.prepared import VANISHING
-from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points
+from mkbo_plugins.core.kernels import Exponential, FreeKernel, SquaredExponential, check_points, gram_points
+from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import Normalised
 from mkbo_plugins.core.reweighted.gram import gram
-from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel, undamped
+from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel, over_norm, undamped
 from mkbo_plugins.errors import KernelError
 
 
@@ -53,6 +54,19 @@ class NormalisedKernel:
         """Return the Gram matrix, (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.kernel.dimension)
         return gram(Normalised(), undamped(self.kernel, X.shape[-1]), X, Y).value
+
+    def reweighted_by(self, table: WeightedPoints) -> ReweightedKernel:
+        """Return the normalised kernel re-weighted by a table (Theorem 3), as `reweight` does."""
+        kernel = self.kernel
+        if isinstance(kernel, ReweightedKernel):
+            # What a normalised kernel was divided by before cancels.
+            norm = replace(kernel, norm=None)
+            return ReweightedKernel(kernel.base, (*kernel.tables, over_norm(norm, table)), norm=norm)
+        if isinstance(kernel, Exponential):
+            kernel = SquaredExponential(sigma=kernel.sigma, weights=kernel.weights)
+        if isinstance(kernel, SquaredExponential):
+            return ReweightedKernel(kernel, (table,))
+        return ReweightedKernel(kernel, (over_norm(kernel, table),), norm=kernel)
 
 
 def normalise(kernel: FreeKernel | ReweightedKernel) -> NormalisedKernel:

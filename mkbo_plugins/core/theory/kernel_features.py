@@ -50,10 +50,9 @@ class KernelFeatures:
 
     def __call__(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n M"]:
         """Return phi_k at points (n, d), (n, M); zero where a normalised kernel has no diagonal."""
-        base = free_base(self.kernel)
         values = monomials(X, self.exponents).T
         if not isinstance(self.kernel, NormalisedKernel):
-            return values * self.scale * np.exp(base.log_damping(X))[:, None]
+            return values * self.scale * np.exp(self.kernel.log_damping(X))[:, None]
         # Damping cancels in the quotient, so that the diagonal is that of the undamped features.
         diagonal = np.sum((values * self._tau) ** 2, axis=1)[:, None]
         return np.divide(values * self.scale, np.sqrt(diagonal), out=np.zeros_like(values), where=diagonal > 0)

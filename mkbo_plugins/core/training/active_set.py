@@ -5,7 +5,7 @@ bias and free coefficients solve the linear system with matrix ``[0, 1'; 1, K_2]
 coefficients sum to zero; they are the fit if no row then violates its condition of optimality.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,12 @@ from jaxtyping import Bool, Float, Int
 
 MAX_PIVOTS = 60
 """Changes of the active set after which a full solver is the better choice."""
+
+POLISHED = 1e-4
+"""Largest violation of a condition, in standard deviations of the values, of a fit that is polished."""
+
+REFINEMENTS = 5
+"""Steps of iterative refinement at most."""
 
 _AT_BOUND = 1e-9
 _RIDGE = 1e-8
@@ -158,6 +164,43 @@ def fit_without(
         else:
             return (state.alpha, state.bias) if np.any(beyond[state.free] < -_AT_BOUND) else None
     return None
+
+
+def polish(machine: Machine) -> tuple[Float[np.ndarray, " N"], float] | None:
+    """Solve for bias and free coefficients of a fit in double precision.
+
+    The solver behind a fit keeps products of rows in single precision, so that its coefficients are off by more than
+    its tolerance. Pivots mend rows that have a wrong place for that; iterative refinement then solves the system.
+
+    Returns
+    -------
+    tuple of array and float, or None
+        Coefficients, (N,), and bias. None where they cannot be had, as in `fit_without`.
+    """
+    found = fit_without(np.zeros(len(machine.y), bool), machine, POLISHED * float(np.std(machine.y)))
+    if found is None:
+        return None
+    near = replace(machine, alpha=found[0], bias=found[1])
+    left = _left(near)
+    for _ in range(REFINEMENTS):
+        step = near.inverse @ left
+        alpha = near.alpha.copy()
+        alpha[near.free] += step[1:]
+        finer = replace(near, alpha=alpha, bias=near.bias + float(step[0]))
+        # The ridge in the inverse may not let go further, and a step must not leave the box.
+        if not np.array_equal(finer.free, near.free) or (np.sign(alpha) != np.sign(near.alpha)).any():
+            break
+        of_finer = _left(finer)
+        if not np.max(np.abs(of_finer)) < np.max(np.abs(left)):
+            break
+        near, left = finer, of_finer
+    return near.alpha, near.bias
+
+
+def _left(machine: Machine) -> Float[np.ndarray, " s"]:
+    """Return what sum and free rows' residuals lack of what they should be, (1 + F,)."""
+    tube = machine.epsilon * np.sign(machine.alpha)
+    return np.concatenate([[-np.sum(machine.alpha)], -(machine.residuals + tube)[machine.free]])
 
 
 class _ActiveSet:

@@ -1,0 +1,34 @@
+"""Stated errors over a few of the cases of `tests.core.stated_errors`."""
+
+import pytest
+
+from tests.core.least_eigenvalues import least
+from tests.core.stated_errors import CHOICES, largest_ratio, make_case
+
+SEEDS = range(10)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_no_error_is_larger_than_stated(choice):
+    found = {}
+    for seed in SEEDS:
+        case = make_case(seed, largest=80)
+        result = largest_ratio(case, choice)
+        if result is not None:
+            found[case.words] = result[0]
+    assert len(found) > len(SEEDS) / 2
+    assert max(found.values()) <= 1, max(found, key=found.__getitem__)
+
+
+@pytest.mark.parametrize("seed", [9006, 9039], ids=["levels", "binary"])
+def test_errors_that_terms_share_are_stated(seed):
+    """Two tables whose coordinates take few values: sums over all their pairs round alike."""
+    ratio, _, form = largest_ratio(make_case(seed), "pairs")
+    assert form == "pairs"
+    assert ratio <= 1
+
+
+def test_gram_matrices_are_positive_semidefinite():
+    found = [least(seed) for seed in range(12)]
+    assert {name for values in found for name in values} == {"base", "reweighted", "normalised", "two_layer"}
+    assert min(min(values.values()) for values in found) >= -1e-10
