@@ -183,7 +183,7 @@ def test_stock_ignores_the_table(run, folder, done, cov):
         ({}, ["--target", "gas"], "'gas'"),
         ({}, ["--form", "magic"], "'magic'"),
         ({}, ["--form", "stock", "--direction", "same"], "form='stock' does without the table"),
-        ({}, ["--fix", "gas=Xenon"], "'Xenon'"),
+        ({}, ["--fix", "gas=Xenon"], "gas=Xenon does not hold"),
         ({}, ["--fix", "gas"], "NAME=VALUE"),
         ({}, ["--fix", "colour=1"], "'colour'"),
         ({}, ["--out", "absent/next.csv"], "its folder does not exist"),
