@@ -232,7 +232,6 @@ def base_parameters(**replaced):
         (base_parameters(), {"fixed": {"speed": 3}}, r"\['speed'\] are not pre-trained"),
         (base_parameters(), {"rename": {"speed": "power"}}, r"rename 'speed': 'power' pairs no name"),
         (base_parameters(gas=RangeParameter("gas", FLOAT, 0, 1)), {}, "'gas' has the levels .* numeric"),
-        (base_parameters(gas=ChoiceParameter("gas", TEXT, ["Air", "Xenon"])), {}, "'gas'.*'Xenon'"),
         (base_parameters(layers=FixedParameter("layers", FLOAT, 2.5)), {}, "'layers' takes whole numbers, got 2.5"),
         (base_parameters(power=ChoiceParameter("power", TEXT, ["low", "high"])), {}, "'power' takes finite numbers"),
     ],

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import pdist
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+from mkbo_plugins.core.gp.spacing import least_distance
 from tests.conftest import shared_file
 
 pytest.importorskip("botorch")
@@ -181,7 +183,7 @@ def test_stock_ignores_the_table(run, folder, done, cov):
         ({}, ["--target", "gas"], "'gas'"),
         ({}, ["--form", "magic"], "'magic'"),
         ({}, ["--form", "stock", "--direction", "same"], "form='stock' does without the table"),
-        ({}, ["--fix", "gas=Xenon"], "'Xenon'"),
+        ({}, ["--fix", "gas=Xenon"], "gas=Xenon does not hold"),
         ({}, ["--fix", "gas"], "NAME=VALUE"),
         ({}, ["--fix", "colour=1"], "'colour'"),
         ({}, ["--out", "absent/next.csv"], "its folder does not exist"),
@@ -415,3 +417,84 @@ def test_the_verdict_is_for_the_form_in_use(run, folder, table, gp_cov, form):
     assert said["answer"] == expected.answer
     assert (said["form"], said["instead"]) == (form, expected.instead)
     assert said["form_log_ratio"] == pytest.approx(expected.form_log_ratio, abs=1e-6)
+
+
+@pytest.mark.parametrize("word", ["failed", " Failed"])
+def test_failed_experiments_are_counted_and_kept_away_from(run, folder, done, word):
+    (first,) = _suggestions(run(*SUGGEST, "--done", "done.csv", "--json"))
+    pd.concat([done, pd.DataFrame([first["point"]]).assign(hardness=word)]).to_csv("failed.csv", index=False)
+    result = run(*SUGGEST, "--done", "failed.csv", "--json")
+    (after,) = _suggestions(result)
+    content = json.loads(result.stdout)
+    assert (content["measured"], content["pending"], content["failed"]) == (6, 0, 1)
+    assert after["predicted"] != first["predicted"]
+    gas, power = (after["point"]["gas"] != first["point"]["gas"], after["point"]["power"] - first["point"]["power"])
+    assert gas or abs(power) > 200 or after["point"]["layers"] != first["point"]["layers"]
+    assert "6 experiments measured, 0 pending, 1 failed" in run(*SUGGEST, "--done", "failed.csv").output
+
+
+def test_any_other_word_than_failed_is_refused(run, folder, done):
+    done.astype({"hardness": object}).assign(hardness=[1.0, "failed", "n.a.!", 2.0, None, 3.0]).to_csv(
+        "odd.csv", index=False
+    )
+    result = run(*SUGGEST, "--done", "odd.csv")
+    assert result.exit_code == 2
+    assert "must be numbers, empty while pending, or the word 'failed', got 'n.a.!' in line 4" in " ".join(
+        result.output.split()
+    )
+
+
+def test_first_experiments_differ_and_say_no_more_than_is_true(run, folder, gp_cov):
+    suggestions = _suggestions(run(*SUGGEST, "--direction", "same", "-n", 4, "--json"))
+    space = gp_cov.space
+    unit = space.to_coordinates(space.to_raw([entry["point"] for entry in suggestions]), "unit")
+    assert pdist(unit).min() >= least_distance(len(space.names))
+    assert [entry["why"].startswith("far from other points") for entry in suggestions] == [False, True, True, True]
+    assert suggestions[0]["why"].startswith("a first point and good by the table")
+    pool = pd.DataFrame(
+        [suggestions[0]["point"]] * 2 + [suggestions[0]["point"] | {"power": suggestions[0]["point"]["power"] - 9}]
+    )
+    pool.to_csv("near.csv", index=False)
+    near = _suggestions(run(*SUGGEST, "--direction", "same", "-n", 3, "--candidates", "near.csv", "--json"))
+    assert near[1]["why"].startswith("as far from other points as there is room for, 0.00")
+    assert near[2]["why"].startswith("equal to another point, as it is listed again")
+
+
+def test_after_three_failures_experiments_scatter_whatever_the_table_says(run, folder, gp_cov):
+    tried = []
+    for k in range(5):
+        if tried:
+            pd.DataFrame(tried).assign(hardness="failed").to_csv("all_failed.csv", index=False)
+        done = ["--done", "all_failed.csv"] if tried else []
+        (entry,) = _suggestions(run(*SUGGEST, *done, "--direction", "same", "--target", "hardness", "--json"))
+        assert ("not chosen by the table" in entry["why"]) == (k >= 3)
+        tried.append(entry["point"])
+    unit = gp_cov.space.to_coordinates(gp_cov.space.to_raw(tried), "unit")
+    assert pdist(unit).min() >= least_distance(len(gp_cov.space.names))
+
+
+def test_outcomes_that_failed_need_not_be_passed_on_twice(run, folder, done):
+    again = (*SUGGEST, "--done", "done.csv", "--out", "next.csv")
+    assert run(*again).exit_code == 0
+    filled = pd.read_csv("next.csv").astype({"hardness": object}).assign(hardness="failed")
+    filled.to_csv("next.csv", index=False)
+    assert run(*again).exit_code == 2
+    pd.concat([done, filled]).to_csv("done.csv", index=False)
+    assert run(*again).exit_code == 0
+
+
+def test_a_measured_number_between_ordered_levels_is_taken_at_its_value(run, folder):
+    space = ParameterSpace.from_dict({"heat": [10, 20, 50], "time": (0.0, 1.0)})
+    raw = space.sobol(16)
+    table = pd.DataFrame(raw, columns=["heat", "time"]).assign(y=raw @ [0.1, 2.0])
+    cov = pretrain(table, "y", space, trainer="gp", progress=False)
+    cov.save("ordered.mkbo.json")
+    measured = pd.DataFrame({"heat": [10.2, 20.3, 49.6, 20], "time": [0.1, 0.5, 0.6, 0.9], "y": [1.2, 3.0, 6.3, 3.9]})
+    measured.to_csv("measured.csv", index=False)
+    (entry,) = _suggestions(run("suggest", "--covariance", "ordered.mkbo.json", "--done", "measured.csv", "--json"))
+    assert entry["point"]["heat"] in (10, 20, 50)
+    assert cov.predict(measured) == pytest.approx(measured.heat * 0.1 + 2 * measured.time, abs=0.2)
+    far = measured.assign(heat=[10, 20, 50, 500])
+    far.to_csv("measured.csv", index=False)
+    result = run("suggest", "--covariance", "ordered.mkbo.json", "--done", "measured.csv", "--json")
+    assert "column 'heat' lies outside its bounds (10, 50) in line 5" in " ".join(result.stderr.split())

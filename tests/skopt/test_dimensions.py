@@ -210,8 +210,8 @@ def test_a_space_for_pretraining():
         (lambda d: d[1:], r"lack pre-trained parameters \['gas'\].*fixed"),
         (lambda d: [*d, d[0]], r"must differ, found twice: \['gas'\]"),
         (
-            lambda d: [*d[1:], Categorical(["Air", "Helium"], name="gas")],
-            "'gas': unknown level 'Helium'.*leave the level",
+            lambda d: [*d[:-1], Categorical(["new", "blunt"], name="power")],
+            "'power' takes finite numbers, got 'new'.*leave the level",
         ),
         (
             lambda d: [*d[1:], Real(0.0, 1.0, name="gas")],
