@@ -217,7 +217,7 @@ def measure(
         )
     kernel = ReweightedKernel(decision.kernel, (*earlier, decision.table))
     with np.errstate(over="ignore", invalid="ignore"):
-        mean_diagonal = float(np.mean(kernel(X, X)))
+        mean_diagonal = kernel.mean_diagonal(X)
     if not (np.isfinite(mean_diagonal) and mean_diagonal > 0):
         raise FitError(
             f"the re-weighted kernel is {mean_diagonal:g} on the mean over the table, beyond double precision; try "

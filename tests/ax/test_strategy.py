@@ -157,6 +157,18 @@ def test_outcome_constraints_are_modelled_by_ax_alone(small_cov):
     assert point["power"] < 4000
 
 
+@pytest.mark.filterwarnings("ignore:When all training points are infeasible")
+def test_outcome_constraints_that_no_trial_meets_yet_are_no_obstacle(small_cov):
+    """The host then looks at numbers between trials, also where a parameter has levels or a logarithm."""
+    client = mixed_client("y", outcome_constraints=["cost <= 1e-3"])
+    use_pretrained(client, small_cov)
+    points = mixed_points(6)
+    add_trials(client, points, two_metrics(small_cov))
+    (point,) = client.get_next_trials(1).values()
+    assert isinstance(kernels(client)["y"], PretrainedKernel)
+    assert point["power"] < np.median([one["power"] for one in points])
+
+
 def test_known_noise_reaches_the_model(small_cov):
     client = mixed_client()
     use_pretrained(client, small_cov)

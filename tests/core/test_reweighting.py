@@ -263,3 +263,14 @@ def test_bad_tables_and_kernels_are_refused(kernel, support, alpha):
 def test_what_is_no_array_of_numbers_is_refused(support, alpha):
     with pytest.raises(KernelError, match="must hold numbers"):
         reweight(Linear(), support, alpha)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_mean_diagonal_is_that_of_the_values(family, monkeypatch):
+    rng = np.random.default_rng(0)
+    kernel = reweight(make_kernel(family, 3, rng, weighted=True), *make_table(3, rng))
+    points = rng.uniform(-1, 1, (9, 3))
+    expected = np.mean(kernel(points, points))
+    assert kernel.mean_diagonal(points) == pytest.approx(expected, rel=1e-9)
+    monkeypatch.setattr("mkbo_plugins.core.reweighted.reweighting.FEW_TERMS", 0)
+    assert kernel.mean_diagonal(points) == expected

@@ -36,6 +36,12 @@ from mkbo_plugins.core.reweighted.formulas import Reweighted
 from mkbo_plugins.core.reweighted.gram import gram
 from mkbo_plugins.errors import KernelError
 
+SCALE_ERROR = 1e-6
+"""Relative error allowed to a mean diagonal, which is only a unit of scales."""
+
+FEW_TERMS = 10**9
+"""Terms of pair sums that take some seconds together."""
+
 NORM_TOLERANCE = 1e-14
 """Error aimed at in the diagonals that normalise, whose errors are those of coefficients."""
 
@@ -113,6 +119,16 @@ class ReweightedKernel:
         """Return the Gram matrix K_2^E(X_i, Y_j), (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.dimension)
         return gram(Reweighted(), self.evaluator, X, Y).value
+
+    def mean_diagonal(self, X: Float[np.ndarray, "n d"]) -> float:
+        """Return the mean of K^E(x, x) over points (n, d), a scale, in error by at most `SCALE_ERROR` of it."""
+        pairs = self.evaluator.pairs
+        # Features are worth finding for Gram matrices; for a few values the pair sum costs less.
+        if self.base.exponent_rate is not None and pairs.terms * len(X) <= FEW_TERMS:
+            points = pairs.prepare(X)
+            if points.worst_error() <= SCALE_ERROR:
+                return float(np.mean(points.diagonal * np.exp(2 * (points.half_log_scale + self.base.log_damping(X)))))
+        return float(np.mean(self(X, X)))
 
 
 def undamped(kernel: FreeKernel | ReweightedKernel, dimension: int) -> CertifiedEvaluator:
