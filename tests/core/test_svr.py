@@ -174,6 +174,24 @@ def test_is_abandoned_only_when_certainly_worse():
     assert leave_one_out(gram, y, 3.0, 0.1, abandon_above=error / 2).error == np.inf
 
 
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_row_is_predicted_better_without_itself(labels, C, weighted, monkeypatch):
+    _, gram, y = problem()
+    y, epsilon = (np.where(y > np.median(y), 1.0, -1.0), 0.0) if labels else (y, 0.1)
+    weight = np.random.default_rng(3).uniform(0.3, 3, len(y)) if weighted else None
+    bounds = []
+    monkeypatch.setattr(svr, "MARGIN", 1)
+    least = svr._least_loss
+    monkeypatch.setattr(svr, "_least_loss", lambda *given: bounds.append(least(*given)) or bounds[0])
+    loo = leave_one_out(gram, y, C, epsilon, weight, labels=labels)
+    share = np.full(len(y), 1 / len(y)) if weight is None else weight / weight.sum()
+    losses = share * (np.maximum(-y * loo.residuals, 0) if labels else loo.residuals**2)
+    assert (bounds[0] <= losses + 1e-9).all()
+    assert bounds[0].sum() > 0.01 * losses.sum()
+
+
 def test_abandoning_saves_refits(refits):
     _, gram, y = problem()
     error = leave_one_out(gram, y, 3.0, 0.1).error

@@ -9,13 +9,17 @@ precision: its predictions are off by up to about 1e-4 standard deviations of th
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from sklearn.svm import SVC, SVR
 
 from mkbo_plugins.core.training.active_set import Machine, fit_without, polish, span_estimate
 
 MAX_ITERATIONS = 200_000
 """Cap on solver iterations of one fit; a fit that hits it is not trusted."""
+
+
+MARGIN = 10
+"""Tolerances of solvers by which a bound on a held-out residual may be off."""
 
 
 class _QuietSVR(SVR):
@@ -198,9 +202,11 @@ def leave_one_out(
     if not machine.free.any():
         refitted[:] = True
     total = float(np.sum((share * _loss(machine, residuals))[~refitted[members]]))
+    floor = _least_loss(machine, members, share, tolerance) if groups is None else np.zeros(refitted.size)
+    others = float(np.sum(floor[refitted]))
     order = np.argsort(-np.bincount(members, share * _loss(machine, span_estimate(machine))), kind="stable")
     for group in order[refitted[order]]:
-        if total > abandon_above:
+        if total + others > abandon_above:
             return LeaveOneOut(np.inf, residuals, converged)
         held = members == group
         # Few rows change place when others go, so the fit on all rows is nearly the one wanted.
@@ -208,6 +214,7 @@ def leave_one_out(
         fit = _fit_others(held, machine, C, sample_weight, tolerance) if near is None else MachineFit(*near, True)
         residuals[held] = gram[held] @ fit.alpha + fit.bias - y[held]
         total += float(np.sum((share * _loss(machine, residuals))[held]))
+        others -= float(floor[group])
         converged &= fit.converged
     return LeaveOneOut(total, residuals, converged)
 
@@ -228,6 +235,19 @@ def _machine(
 def _loss(machine: Machine, residuals: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
     """Return squared errors, or of labels the hinge loss ``max(0, 1 - y g)``, (N,)."""
     return np.maximum(-machine.y * residuals, 0.0) if machine.labels else residuals**2
+
+
+def _least_loss(
+    machine: Machine, members: Int[np.ndarray, " N"], share: Float[np.ndarray, " N"], tolerance: float
+) -> Float[np.ndarray, " N"]:
+    """Return lower bounds on the losses of single rows held out, (N,), from the fit on all rows.
+
+    A row is predicted no better without itself: the fit on all rows has the least sum of its loss and what the others
+    want, the fit without it the least of the latter. Groups may be predicted better as a whole, so there is none.
+    """
+    margin = MARGIN * tolerance * float(np.std(machine.y))
+    residuals = np.sign(machine.residuals) * np.maximum(np.abs(machine.residuals) - margin, 0.0)
+    return np.bincount(members, share * _loss(machine, residuals))
 
 
 def _fit_others(
