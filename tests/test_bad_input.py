@@ -81,6 +81,7 @@ DESCRIPTIONS = [
     ("name not text", describe((0, 1), 7), SpaceError, ["7", "text"]),
     ("name empty", describe((0, 1), ""), SpaceError, ["''", "non-empty"]),
     ("bounds reversed", describe((1, 0)), SpaceError, ["'a'", "(1, 0)", "swap"]),
+    ("log bounds equal", describe((1e-9, 1.0000000000000003e-9, "log")), SpaceError, ["'a'", "1e-09", "further apart"]),
     ("bounds equal", describe((1, 1)), SpaceError, ["'a'", "(1, 1)", "constant"]),
     ("bound NaN", describe((0, float("nan"))), SpaceError, ["'a'", "nan", "finite"]),
     ("bound infinite", describe((0, float("inf"))), SpaceError, ["'a'", "inf", "finite"]),

@@ -1,6 +1,7 @@
 """Parameter spaces: from users' points to raw arrays and to frame coordinates."""
 
 import json
+import math
 import re
 import string
 
@@ -30,7 +31,7 @@ def real(bounds):
 
 ENTRIES = st.one_of(
     st.lists(NUMBERS, min_size=2, max_size=2, unique=True).map(lambda b: tuple(sorted(b))),
-    st.lists(st.floats(1e-9, 1e9), min_size=2, max_size=2, unique=True).map(lambda b: (*sorted(b), "log")),
+    st.lists(st.floats(1e-9, 1e9), min_size=2, max_size=2, unique_by=math.log).map(lambda b: (*sorted(b), "log")),
     st.lists(st.integers(-99, 99), min_size=2, max_size=2, unique=True).map(lambda b: (*sorted(b), "int")),
     st.lists(st.integers(1, 99), min_size=2, max_size=2, unique=True).map(lambda b: (*sorted(b), "int", "log")),
     st.lists(NUMBERS, min_size=2, max_size=5, unique=True).map(lambda v: {"levels": sorted(v)}),

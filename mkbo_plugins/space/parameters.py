@@ -137,6 +137,11 @@ class Numeric(Scaled):
             )
         object.__setattr__(self, "lower", float(self.lower))
         object.__setattr__(self, "upper", float(self.upper))
+        if self.log and math.log(self.lower) == math.log(self.upper):
+            raise SpaceError(
+                f"parameter {self.name!r}: the logarithms of the bounds ({self.lower!r}, {self.upper!r}) are equal in "
+                "double precision; set bounds further apart or drop 'log'"
+            )
         if not math.isfinite(self.upper - self.lower):
             raise SpaceError(
                 f"parameter {self.name!r}: the bounds ({self.lower!r}, {self.upper!r}) are too far apart for double "
