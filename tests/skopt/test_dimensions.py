@@ -210,7 +210,7 @@ def test_a_space_for_pretraining():
         (lambda d: d[1:], r"lack pre-trained parameters \['gas'\].*fixed"),
         (lambda d: [*d, d[0]], r"must differ, found twice: \['gas'\]"),
         (
-            lambda d: [*d[:-1], Categorical(["new", "blunt"], name="power")],
+            lambda d: [Categorical(["new", "blunt"], name="power"), *(x for x in d if x.name != "power")],
             "'power' takes finite numbers, got 'new'.*leave the level",
         ),
         (
