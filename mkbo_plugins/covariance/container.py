@@ -75,6 +75,21 @@ def write(path: Path, data: bytes) -> None:
         raise ArtefactError(f"cannot write {path}: {_reason(error)}; name a file in an existing folder") from error
 
 
+def check_replaceable(path: Path) -> None:
+    """Raise an `ArtefactError` if there is a file that is neither empty nor a saved covariance."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    try:
+        unpack(read(path))
+    except NewerVersionError:
+        return
+    except ArtefactError as error:
+        raise ArtefactError(
+            f"cannot write {path}: it exists, and is no saved covariance to be replaced ({error}); name another file, "
+            "or delete it"
+        ) from error
+
+
 def read(path: Path) -> bytes:
     """Return a file's bytes; raises `ArtefactError` where it cannot be read."""
     try:
