@@ -10,8 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mkbo_plugins.covariance.limits import MOST_BYTES
 from mkbo_plugins.errors import ArtefactError
-from mkbo_plugins.files import write_atomically
+from mkbo_plugins.files import read_start, write_atomically
 
 FORMAT = "mkbo-pretrained-covariance"
 SCHEMA_VERSION = 1
@@ -40,6 +41,8 @@ def pack(content: dict[str, Any]) -> bytes:
 
 def unpack(data: bytes) -> dict[str, Any]:
     """Return the content of a file's bytes; raises `ArtefactError` unless they are as `pack` gives them."""
+    if len(data) > MOST_BYTES:
+        raise ArtefactError(f"larger than {MOST_BYTES // 2**20} MiB, which no saved covariance is")
     try:
         document = json.loads(data.decode("ascii"))
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -93,7 +96,7 @@ def check_replaceable(path: Path) -> None:
 def read(path: Path) -> bytes:
     """Return a file's bytes; raises `ArtefactError` where it cannot be read."""
     try:
-        return path.read_bytes()
+        return read_start(path, MOST_BYTES + 1)
     except FileNotFoundError:
         raise ArtefactError(f"{path} does not exist; check the path, or save a covariance there first") from None
     except (OSError, ValueError) as error:
