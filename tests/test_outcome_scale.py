@@ -24,7 +24,7 @@ def outcomes(table, scale):
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_a_table_is_refused(table, space, scale):
-    with pytest.raises(TableError, match="'strength' spreads over .* use other units"):
+    with pytest.raises(TableError, match=r"'strength' spreads over .* use other units"):
         pretrain(table.assign(strength=outcomes(table, scale)), "strength", space, trainer="gp")
 
 

@@ -93,10 +93,10 @@ def check_replaceable(path: Path) -> None:
         ) from error
 
 
-def read(path: Path) -> bytes:
-    """Return a file's bytes; raises `ArtefactError` where it cannot be read."""
+def read(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Return a file's bytes, `most` and one of a larger file; raises `ArtefactError` where it cannot be read."""
     try:
-        return read_start(path, MOST_BYTES + 1)
+        return read_start(path, most + 1)
     except FileNotFoundError:
         raise ArtefactError(f"{path} does not exist; check the path, or save a covariance there first") from None
     except (OSError, ValueError) as error:
