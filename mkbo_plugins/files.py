@@ -1,7 +1,9 @@
 """Files that are replaced as a whole or not at all."""
 
+import errno
 import glob
 import os
+import stat
 import tempfile
 import time
 from contextlib import suppress
@@ -15,30 +17,66 @@ STALE = 600.0
 def write_atomically(path: Path, data: bytes) -> None:
     """Write `data` to `path`; at no moment, not even of a power cut, is there a part of it under that name.
 
-    The unfinished file beside it, ``.NAME.*.mkbo.tmp``, is left behind only if the process is killed; a later write
-    of the same name removes it.
+    A symbolic link stays, and the file it names is replaced; a file that is replaced keeps its permissions. The
+    unfinished file beside it, ``.NAME.*.mkbo.tmp``, is left behind only if the process is killed; a later write of the
+    same name removes it.
 
     Raises
     ------
     OSError
-        If the file cannot be written; an existing one is then as it was.
+        If the file cannot be written, or is a folder, a device or a pipe, with `path` as its file name; an existing
+        file is then as it was.
     """
-    prefix = f".{path.name[:50]}."  # names of files are limited to 255 bytes
-    for left in path.parent.glob(f"{glob.escape(prefix)}*{SUFFIX}"):
+    try:
+        _replace(path, data)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    real, permissions = destination(path)
+    prefix = f".{real.name[:50]}."  # names of files are limited to 255 bytes
+    for left in real.parent.glob(f"{glob.escape(prefix)}*{SUFFIX}"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > STALE:
                 left.unlink()
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=SUFFIX)
+    descriptor, temporary = tempfile.mkstemp(dir=real.parent, prefix=prefix, suffix=SUFFIX)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        os.chmod(temporary, 0o666 & ~_umask() if permissions is None else permissions)
+        os.replace(temporary, real)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def destination(path: Path) -> tuple[Path, int | None]:
+    """Return the file that writing to `path` replaces, links followed, and its permissions, None if it is not there.
+
+    Raises
+    ------
+    OSError
+        If it is a folder, a device or a pipe, links lead in a circle, or its name is too long.
+    """
+    real = Path(os.path.realpath(path))
+    try:
+        mode = os.stat(real).st_mode
+    except FileNotFoundError:
+        return real, None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is a device or a pipe, not a file", str(path))
+    return real, stat.S_IMODE(mode) & 0o777
+
+
+def read_start(path: Path, most: int) -> bytes:
+    """Return a file's first `most` bytes, or all if it has fewer; raises `OSError` where it cannot be read."""
+    with path.open("rb") as file:
+        return file.read(most)
 
 
 def write_new(path: Path, data: bytes) -> None:

@@ -31,6 +31,20 @@ from mkbo_plugins.core import (
 from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.covariance.base import GRAM_FORMS
+from mkbo_plugins.covariance.limits import (
+    CHARACTERS,
+    CONSTRAINTS,
+    COORDINATE,
+    COORDINATES,
+    DEGREE,
+    ERROR,
+    MOST_BYTES,
+    SCALE,
+    SPREAD,
+    SUPPORT,
+    TABLES,
+    VALUE,
+)
 from mkbo_plugins.covariance.record import TrainingRecord
 from mkbo_plugins.errors import ArtefactError
 
@@ -186,21 +200,22 @@ def test_every_kind_of_parameter_reads_back(tmp_path):
 
 
 HARD_FLOATS = st.one_of(
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.sampled_from([-0.0, 0.0, 5e-324, -5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 0.1, 1 / 3, 1e22]),
+    st.floats(*VALUE),
+    st.sampled_from([-0.0, 0.0, 5e-324, -5e-324, 2.2250738585072014e-308, VALUE.most, 0.1, 1 / 3, 1e22]),
 )
-POSITIVE = st.floats(min_value=5e-324, allow_infinity=False)
+HARD_COORDINATES = HARD_FLOATS.filter(lambda value: abs(value) <= COORDINATE.most)
+COEFFICIENTS = HARD_FLOATS.filter(lambda value: value and abs(value) <= 1e20)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    rows=st.lists(st.tuples(HARD_FLOATS, HARD_FLOATS, HARD_FLOATS.filter(bool)), min_size=1, max_size=4),
-    signed=st.tuples(HARD_FLOATS, HARD_FLOATS, HARD_FLOATS),
-    positive=st.tuples(POSITIVE, POSITIVE, POSITIVE),
+    rows=st.lists(st.tuples(HARD_COORDINATES, HARD_COORDINATES, COEFFICIENTS), min_size=1, max_size=4),
+    signed=st.tuples(HARD_FLOATS, HARD_FLOATS, st.floats(*ERROR)),
+    positive=st.tuples(st.floats(*SCALE), st.floats(*SCALE), st.floats(1e-10, SPREAD.most)),
 )
 def test_floats_read_back_bit_for_bit(rows, signed, positive, tmp_path):
     bias, mean, loo_mse = signed
-    kernel = SquaredExponential(sigma=max(positive[0], 1e-300), weights=(positive[1], 0.1))
+    kernel = SquaredExponential(sigma=positive[0], weights=(positive[1], 0.1))
     cov = build(
         kernel,
         [list(row[:2]) for row in rows],
@@ -208,7 +223,7 @@ def test_floats_read_back_bit_for_bit(rows, signed, positive, tmp_path):
         dataclasses.replace(SVM_RECORD, loo_mse=loo_mse, target_mean=mean),
         bias=bias,
         decision_mean=mean,
-        mean_diagonal=positive[1],
+        mean_diagonal=positive[1] * 1e10,
         decision_spread=positive[2],
     )
     back = PretrainedCovariance.load(cov.save(tmp_path / "knowledge.mkbo.json"))
@@ -486,6 +501,62 @@ def test_members_without_meaning_are_refused(change, words, tmp_path):
     refuse(reseal(document, document["content"]), tmp_path, words)
 
 
+LINE = {"bounds": [0.0, 1.0], "integer": False, "log": False}
+SUM = {"at_least": 0.0, "at_most": None, "coefficients": [["a", 1.0]]}
+ABSURD = {
+    "degree": (edited(kernel={"kind": "polynomial", "degree": 10**9, "weights": None}), f"1 to {DEGREE}"),
+    "coefficients": (
+        edited(kernel={"kind": "taylor", "coefficients": [1.0] * 10**5, "weights": None}),
+        f"at most {DEGREE + 1} entries",
+    ),
+    "spread": (edited(record__target_spread=0.0), "record.'target_spread' must be a number from"),
+    "alpha": (edited(alpha=[1e308, -1e308, 1.0]), "'alpha' must be a list of numbers from"),
+    "sigma": (edited(kernel__sigma=1e-300), "kernel.'sigma' must be a number from"),
+    "weights": (edited(kernel__weights=[1.0, 1e-300]), "kernel.'weights' must be a list of numbers from"),
+    "rows": (edited(record__rows=-5), "record.'rows' must be a whole number from"),
+    "error": (edited(record__loo_mse=-0.1), "record.'loo_mse' must be a number from"),
+    "cancelled": (edited(decision_spread=1e-31), "too small beside 1 in 'alpha'"),
+    "diagonal": (edited(mean_diagonal=1e-62), "too small beside 1 in 'alpha'"),
+    "support": (
+        edited(support=[[0.1, 0.2]] * (SUPPORT + 1), alpha=[1.0] * (SUPPORT + 1)),
+        f"'support' must have at most {SUPPORT} entries",
+    ),
+    "coordinate": (edited(support=[[0.1, 1e300], [0.1, 0.2], [0.3, 0.4]]), "rows of numbers from"),
+    "levels": (
+        edited(space=[["a", {"levels": [*map(str, range(COORDINATES))], "ordered": False}], ["b", LINE]]),
+        f"at most {COORDINATES} parameters and levels",
+    ),
+    "ordered levels": (
+        edited(space=[["a", {"levels": [*map(float, range(COORDINATES))], "ordered": True}], ["b", LINE]]),
+        f"at most {COORDINATES} parameters and levels",
+    ),
+    "constraints": (edited(constraints=[SUM] * (CONSTRAINTS + 1)), f"at most {CONSTRAINTS} entries"),
+    "text": (edited(record__target="x" * (CHARACTERS + 1)), f"at most {CHARACTERS} characters"),
+    "bytes": (edited(record__notes=["x" * CHARACTERS] * (1 + MOST_BYTES // CHARACTERS)), "larger than 4 MiB"),
+}
+
+
+@pytest.mark.parametrize("what", ABSURD)
+def test_what_is_beyond_the_limits_is_refused(what, tmp_path):
+    edit, words = ABSURD[what]
+    document = json.loads(build().to_bytes())
+    edit(document["content"])
+    refuse(reseal(document, document["content"]), tmp_path, words)
+
+
+@pytest.mark.parametrize(("make", "key"), [(build_chain, "earlier"), (build_combined, "members")])
+def test_too_many_tables_are_refused(make, key, tmp_path):
+    document = json.loads(make().to_bytes())
+    document["content"][key] = document["content"][key][:1] * (TABLES + 1)
+    refuse(reseal(document, document["content"]), tmp_path, f"{key!r} must have at most")
+
+
+def test_what_is_read_from_a_file_is_bounded(tmp_path):
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    with pytest.raises(ArtefactError, match="larger than 4 MiB"):
+        PretrainedCovariance.load(tmp_path / "endless")
+
+
 def test_a_covariance_of_one_table_is_stored_as_ever():
     """Files and fingerprints of versions without several tables stay as they were."""
     assert build().fingerprint == "1a1e0eea043174a2aea6dc0a3679651c3971cdcc97f339c89c534d13cb74e85d"
@@ -565,12 +636,13 @@ class HomeMade(Polynomial):
     [
         build(HomeMade()),
         build(mean_diagonal=float("inf")),
+        build(Polynomial(degree=DEGREE + 1)),
         build(record=dataclasses.replace(SVM_RECORD, loo_mse=float("nan"))),
         build(record=dataclasses.replace(SVM_RECORD, target=5)),
         build(log_target=1),
         build(log_target=np.True_),
     ],
-    ids=["kernel", "infinite", "nan", "target", "flag", "numpy flag"],
+    ids=["kernel", "infinite", "degree", "nan", "target", "flag", "numpy flag"],
 )
 def test_what_could_not_be_loaded_is_not_saved(cov, tmp_path):
     path = build().save(tmp_path / "knowledge.mkbo.json")

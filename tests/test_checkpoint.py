@@ -14,6 +14,7 @@ import pytest
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.core.training import selection
 from mkbo_plugins.core.training.svr import LeaveOneOut
+from mkbo_plugins.covariance.container import digest
 from mkbo_plugins.errors import ArtefactError, FitError
 from mkbo_plugins.pretraining import trainers
 from mkbo_plugins.pretraining.checkpoint import Checkpoint
@@ -98,12 +99,12 @@ def test_another_file_is_refused_and_left_alone(content, tmp_path):
 )
 def test_a_file_of_which_a_digit_was_altered_or_that_has_no_checksum_is_refused(change, tmp_path):
     file = tmp_path / "grid.json"
-    Checkpoint(file, "key").keep_outcomes({(0.1, 0.0, 2.0): LeaveOneOut(0.1234, np.zeros(2), True)})
+    Checkpoint(file, "key", (2, 2)).keep_outcomes({(0.1, 0.0, 2.0): LeaveOneOut(0.1234, np.zeros(2), True)})
     changed = change(file.read_text())
     assert changed != file.read_text()
     file.write_text(changed)
     with pytest.raises(ArtefactError, match=r"damaged one \(format or checksum differ\); name another file"):
-        Checkpoint(file, "key")
+        Checkpoint(file, "key", (2, 2))
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_time_is_spent(tmp_path, monkeypatch):
@@ -116,10 +117,10 @@ def test_reads_back_what_it_kept(tmp_path):
     file = tmp_path / "grid.json"
     weights, cells = np.array([1.0, 1 / 3]), {(0.1, 0.0, 2 / 3): LeaveOneOut(0.1, np.array([0.1, -1 / 3]), True)}
     cells[1.0, 0.0, 0.5] = LeaveOneOut(np.inf, np.zeros(2), False)
-    kept = Checkpoint(file, "key")
+    kept = Checkpoint(file, "key", (2, 2))
     kept.keep_evidence(weights, False)
     kept.keep_outcomes(cells)
-    found = Checkpoint(file, "key")
+    found = Checkpoint(file, "key", (2, 2))
     assert found.evidence[1] is False
     np.testing.assert_array_equal(found.evidence[0], weights)
     assert list(found.outcomes) == list(cells)
@@ -131,3 +132,29 @@ def test_reads_back_what_it_kept(tmp_path):
 def test_a_gaussian_process_has_no_grid_to_resume(tmp_path):
     with pytest.raises(FitError, match="resume"):
         pretrain(TABLE, "strength", SPACE, trainer="gp", resume=tmp_path / "grid.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"evidence": [[1.0], True]},
+        {"evidence": [[1.0, -1.0], True]},
+        {"evidence": [["1", 1.0], True]},
+        {"cells": [[0.1, 0.0, 2.0, -0.1, [0.0, 0.0], True]]},
+        {"cells": [[0.1, 0.0, 2.0, 0.1, [0.0], True]]},
+        {"cells": [[0.1, 0.0, 2.0, "0.1", [0.0, 0.0], True]]},
+        {"cells": [[[], 0.0, 2.0, 0.1, [0.0, 0.0], True]]},
+        {"cells": 5},
+    ],
+    ids=str,
+)
+def test_a_resealed_file_without_meaning_is_refused(change, tmp_path):
+    file = tmp_path / "grid.json"
+    Checkpoint(file, "key", (2, 2)).keep_evidence(np.ones(2), True)
+    content = json.loads(file.read_text()) | change
+    del content["checksum"]
+    file.write_text(json.dumps(content | {"checksum": digest(content)}))
+    with pytest.raises(ArtefactError, match=r"damaged one .*; name another file"):
+        Checkpoint(file, "key", (2, 2))
+    with pytest.raises(ArtefactError, match="belongs to another table"):
+        Checkpoint(file, "other", (2, 2))

@@ -1,6 +1,8 @@
 """Files that are written as a whole, and what a killed process leaves behind."""
 
+import errno
 import os
+import stat
 import time
 
 import pytest
@@ -30,3 +32,43 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     with pytest.raises(IsADirectoryError):
         write_atomically(tmp_path / "folder", b"data")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_the_file_it_names_is_replaced(there, tmp_path):
+    folder, link, middle = tmp_path / "folder", tmp_path / "link", tmp_path / "middle"
+    folder.mkdir()
+    if there:
+        (folder / "file").write_bytes(b"old")
+    middle.symlink_to(folder / "file")
+    link.symlink_to("middle")
+    write_atomically(link, b"new")
+    assert link.is_symlink()
+    assert middle.is_symlink()
+    assert (folder / "file").read_bytes() == link.read_bytes() == b"new"
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", "link", "middle"}
+    assert [path.name for path in folder.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o755])
+def test_a_file_that_is_replaced_keeps_its_permissions(mode, tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    file.chmod(mode)
+    write_atomically(file, b"new")
+    assert (stat.S_IMODE(file.stat().st_mode), file.read_bytes()) == (mode, b"new")
+
+
+def test_what_is_no_file_is_refused_and_named(tmp_path):
+    pipe, loop, device = tmp_path / "pipe", tmp_path / "loop", tmp_path / "device"
+    os.mkfifo(pipe)
+    loop.symlink_to("loop")
+    device.symlink_to(os.devnull)
+    refused = {pipe: errno.EINVAL, device: errno.EINVAL, loop: errno.ELOOP, tmp_path / ("x" * 300): errno.ENAMETOOLONG}
+    for path, number in refused.items():
+        with pytest.raises(OSError, match=str(path)) as caught:
+            write_atomically(path, b"data")
+        assert (caught.value.errno, caught.value.filename) == (number, str(path))
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["device", "loop", "pipe"]

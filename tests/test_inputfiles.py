@@ -17,7 +17,7 @@ from mkbo_plugins.errors import MkboError, SpaceError, TableError, TableWarning
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.cells import reads_as_number
 from mkbo_plugins.space.space import ParameterSpace
-from mkbo_plugins.tables import workbooks
+from mkbo_plugins.tables import csvfiles, workbooks
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, write_table_file
 from mkbo_plugins.tables.sheets import guarded, unguarded
 
@@ -420,3 +420,15 @@ def test_damaged_workbooks_end_in_a_sentence(table, tmp_path):
         _book(table, path, changed)
         with suppress(MkboError):
             read_table_file(path)
+
+
+def test_an_endless_file_and_a_table_of_too_many_cells_are_refused(tmp_path, monkeypatch):
+    (tmp_path / "endless.csv").symlink_to("/dev/zero")
+    with pytest.raises(TableError, match="larger than 128 MiB"):
+        read_table_file(tmp_path / "endless.csv")
+    monkeypatch.setattr(csvfiles, "MOST_CELLS", 9)
+    (tmp_path / "nine.csv").write_text("a,b,c\n1,2,3\n4,5,6\n")
+    assert read_table_file(tmp_path / "nine.csv").size == 6
+    (tmp_path / "twelve.csv").write_text("a,b,c\n1,2,3\n4,5,6\n7,8,9\n")
+    with pytest.raises(TableError, match=r"twelve\.csv has more than 9 cells; leave out columns"):
+        read_table_file(tmp_path / "twelve.csv")

@@ -14,6 +14,7 @@ import pytest
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core import Exponential, Linear, Polynomial, SquaredExponential, TaylorSeries
 from mkbo_plugins.covariance.base import GRAM_FORMS
+from mkbo_plugins.covariance.limits import COORDINATES
 from mkbo_plugins.errors import FitError, SampleWarning, TableWarning
 from tests.conftest import MIXED_SPACE, mixed_table, shared_file
 
@@ -466,3 +467,10 @@ def test_sigma_of_a_kernel_given_has_no_effect(table, space, trainer):
         for s in (1.0, 1e4)
     )
     assert one.fingerprint == other.fingerprint
+
+
+def test_a_space_that_no_covariance_can_hold_is_refused_before_training():
+    names = [f"x{i}" for i in range(COORDINATES + 1)]
+    table = pd.DataFrame(np.random.default_rng(0).random((5, len(names))), columns=names).assign(y=range(5))
+    with pytest.raises(FitError, match=rf"{COORDINATES + 1} parameters and levels.* at most {COORDINATES}"):
+        pretrain(table, "y", ParameterSpace.from_dict(dict.fromkeys(names, (0, 1))))

@@ -21,6 +21,7 @@ from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.core.forms import DEFAULT_FORM
+from mkbo_plugins.core.spread import check_spread
 from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
 from mkbo_plugins.covariance.target import for_target
 from mkbo_plugins.errors import MkboError, TableError, TableWarning
@@ -174,6 +175,8 @@ def _check_data(train_X: Tensor, train_Y: Tensor, train_Yvar: Tensor | None) -> 
             "no target data yet; take first experiments from cov.starting_points(n, direction='same' | 'opposite' | "
             "'unknown'), then model their outcomes"
         )
+    for outcomes in train_Y.detach().double().transpose(-2, -1).reshape(-1, train_Y.shape[-2]).numpy(force=True):
+        check_spread(outcomes, "train_Y")
 
 
 def _warn_outside(frame: NamedFrame, train_X: Float[Tensor, "... n d"]) -> None:

@@ -16,6 +16,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from mkbo_plugins.botorch.frame import NamedFrame
+from mkbo_plugins.core.spread import check_spread
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.requirements import Required
@@ -52,6 +53,7 @@ class RequiredModels:
         """
         models = []
         for one in required:
+            check_spread(one.y, f"outcome {one.requirement.outcome!r}")
             margin = (one.y - one.requirement.bound) * (1.0 if one.requirement.at_least else -1.0)
             # Where all values are equal, how far they are from the bound is the only unit there is.
             unit = float(margin.std(ddof=1)) or abs(float(margin[0])) or 1.0

@@ -20,6 +20,7 @@ from mkbo_plugins.botorch.models import pretrained_gp
 from mkbo_plugins.botorch.requirements import RequiredModels
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
+from mkbo_plugins.core.spread import check_spread
 from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.pretrained import trained
 from mkbo_plugins.covariance.target import for_target
@@ -103,6 +104,7 @@ def suggest(
     pool = SpaceCandidates(columns.target, seed) if candidates is None else FiniteCandidates(columns.target, candidates)
     tables = TableForecast(cov, columns, pool.initial, "points of the space" if candidates is None else "candidates")
     _check_lengths(trials, noise, required)
+    check_spread(trials.y, "trials.y")
     allowed = trials.y[all_met(required, len(trials.y))]
     best = None if not len(allowed) else float(allowed.min() if minimise else allowed.max())
     advice = Advice((), len(trials.y), len(trials.pending), len(trials.failed), best)

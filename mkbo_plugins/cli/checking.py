@@ -1,5 +1,6 @@
 """The command ``mkbo check``."""
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -113,7 +114,7 @@ def _check_new(path: Path, space: Path | None) -> None:
     if space is not None:
         raise SpaceError("--write-space writes what columns are taken as where no --space is given; leave out one")
     check_writable(path)
-    if path.exists():
+    if os.path.lexists(path):
         raise ArtefactError(f"cannot write {path}: it exists, and is not replaced; name another file")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from mkbo_plugins.errors import ArtefactError, TableError
+from mkbo_plugins.files import destination
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.space.constraints import LinearConstraint
@@ -31,12 +32,16 @@ def check_writable(path: Path, inputs: Iterable[Path | None] = ()) -> None:
     for other in inputs:
         if other is not None and _same_file(path, sheet_of(other)[0]):
             raise ArtefactError(f"cannot write {path}: the command reads it as well; name another file to write")
-    if path.is_dir():
-        raise ArtefactError(f"cannot write {path}: it is a folder; name a file in it")
-    if not path.parent.is_dir():
+    try:
+        real, permissions = destination(path)
+    except OSError as error:
+        raise ArtefactError(f"cannot write {path}: {error.strerror}; name another file") from error
+    if not real.parent.is_dir():
         raise ArtefactError(f"cannot write {path}: its folder does not exist; make it first")
-    if not os.access(path.parent, os.W_OK):
+    if not os.access(real.parent, os.W_OK):
         raise ArtefactError(f"cannot write {path}: its folder cannot be written to; choose another")
+    if permissions is not None and not os.access(real, os.W_OK):
+        raise ArtefactError(f"cannot write {path}: the file is protected from that; name another file")
 
 
 def check_named(
@@ -124,9 +129,9 @@ HOW_TAKEN = (
 
 
 def _same_file(one: Path, other: Path) -> bool:
-    if one.exists() and other.exists():
+    if os.path.exists(one) and os.path.exists(other):  # of names too long, the methods of paths raise errors
         return one.samefile(other)
-    return one.resolve() == other.resolve()
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def counted(number: int, noun: str) -> str:

@@ -18,6 +18,7 @@ from mkbo_plugins.cli.messages import (
 )
 from mkbo_plugins.cli.options import GROUPS, IGNORE, LEVELS, NOISE, PARAMETERS, TABLES, TASK, TaskName
 from mkbo_plugins.cli.summary import print_summary, summary
+from mkbo_plugins.covariance.container import check_replaceable
 from mkbo_plugins.errors import TableError, TableWarning
 from mkbo_plugins.messages.commands import GOES_ON, plain_errors
 from mkbo_plugins.messages.hints import did_you_mean
@@ -109,6 +110,7 @@ def pretrain(
             _check_given(tables, {"--space": space, "--out": out})
         written = out if out is not None else sheet_of(tables[0])[0].with_suffix(".mkbo.json")
         check_writable(written, [*tables, space, resume])
+        check_replaceable(written)
         if resume is not None:
             check_writable(resume, [*tables, space])
         described = None if space is None else read_space_file(space)

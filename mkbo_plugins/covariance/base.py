@@ -347,7 +347,7 @@ class Covariance(ABC):
         except ArtefactError:
             raise
         except MkboError as error:
-            raise ArtefactError(f"its content has no meaning: {error}") from error
+            raise ArtefactError(f"its content has no meaning: {error!s:.500}") from error
         if pack(cov.to_content()) != data:
             raise ArtefactError("its content is not as this version writes it")
         return cov

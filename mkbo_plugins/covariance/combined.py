@@ -13,6 +13,7 @@ from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.covariance.base import check_gram, finite
 from mkbo_plugins.covariance.content import Reader
+from mkbo_plugins.covariance.limits import TABLES
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance, TrainedCovariance
 from mkbo_plugins.errors import KernelError, SpaceError
 from mkbo_plugins.space.parameters import Frame, Level, Parameter, is_finite_number
@@ -146,7 +147,7 @@ class CombinedCovariance(TrainedCovariance, kind="members"):
     @classmethod
     def from_content(cls, content: Reader) -> "CombinedCovariance":
         """Return the covariance saved as `content`; raises `MkboError` where it is none."""
-        return cls(tuple(map(PretrainedCovariance.from_content, content.each_below("members"))))
+        return cls(tuple(map(PretrainedCovariance.from_content, content.each_below("members", TABLES))))
 
     def _check_weights(self, weights: Sequence[Any], form: str) -> None:
         self._check_count(weights, "weights")

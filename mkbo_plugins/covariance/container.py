@@ -10,8 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mkbo_plugins.covariance.limits import MOST_BYTES
 from mkbo_plugins.errors import ArtefactError
-from mkbo_plugins.files import write_atomically
+from mkbo_plugins.files import read_start, write_atomically
 
 FORMAT = "mkbo-pretrained-covariance"
 SCHEMA_VERSION = 1
@@ -40,6 +41,8 @@ def pack(content: dict[str, Any]) -> bytes:
 
 def unpack(data: bytes) -> dict[str, Any]:
     """Return the content of a file's bytes; raises `ArtefactError` unless they are as `pack` gives them."""
+    if len(data) > MOST_BYTES:
+        raise ArtefactError(f"larger than {MOST_BYTES // 2**20} MiB, which no saved covariance is")
     try:
         document = json.loads(data.decode("ascii"))
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -75,10 +78,25 @@ def write(path: Path, data: bytes) -> None:
         raise ArtefactError(f"cannot write {path}: {_reason(error)}; name a file in an existing folder") from error
 
 
-def read(path: Path) -> bytes:
-    """Return a file's bytes; raises `ArtefactError` where it cannot be read."""
+def check_replaceable(path: Path) -> None:
+    """Raise an `ArtefactError` if there is a file that is neither empty nor a saved covariance."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
     try:
-        return path.read_bytes()
+        unpack(read(path))
+    except NewerVersionError:
+        return
+    except ArtefactError as error:
+        raise ArtefactError(
+            f"cannot write {path}: it exists, and is no saved covariance to be replaced ({error}); name another file, "
+            "or delete it"
+        ) from error
+
+
+def read(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Return a file's bytes, `most` and one of a larger file; raises `ArtefactError` where it cannot be read."""
+    try:
+        return read_start(path, most + 1)
     except FileNotFoundError:
         raise ArtefactError(f"{path} does not exist; check the path, or save a covariance there first") from None
     except (OSError, ValueError) as error:

@@ -7,6 +7,20 @@ from jaxtyping import Float
 
 from mkbo_plugins.core.kernels import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential, TaylorSeries
 from mkbo_plugins.core.points import WeightedPoints
+from mkbo_plugins.covariance.limits import (
+    BOUND,
+    CHARACTERS,
+    CONSTRAINTS,
+    COORDINATE,
+    COORDINATES,
+    DEGREE,
+    SCALE,
+    SHARE,
+    SUPPORT,
+    TEXTS,
+    VALUE,
+    Range,
+)
 from mkbo_plugins.errors import ArtefactError
 from mkbo_plugins.space.constraints import LinearConstraint
 from mkbo_plugins.space.parameters import is_finite_number
@@ -37,22 +51,22 @@ class Reader:
     def _fault(self, key: str, expected: str) -> ArtefactError:
         return ArtefactError(f"{self.path}{key!r} must be {expected}, got {self.values[key]!r:.60}")
 
-    def number(self, key: str) -> float:
-        """Return a finite number."""
+    def number(self, key: str, within: Range) -> float:
+        """Return a number within a range."""
         value = self._get(key)
-        if not is_finite_number(value):
-            raise self._fault(key, "a finite number")
+        if not _is_within(value, within):
+            raise self._fault(key, f"a number from {within.least:g} to {within.most:g}")
         return float(value)
 
-    def optional_number(self, key: str) -> float | None:
-        """Return a finite number, or None for null."""
-        return None if self._get(key) is None else self.number(key)
+    def optional_number(self, key: str, within: Range) -> float | None:
+        """Return a number within a range, or None for null."""
+        return None if self._get(key) is None else self.number(key, within)
 
-    def whole(self, key: str) -> int:
-        """Return a whole number."""
+    def whole(self, key: str, within: Range) -> int:
+        """Return a whole number within a range."""
         value = self._get(key)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self._fault(key, "a whole number")
+        if not isinstance(value, int) or not _is_within(value, within):
+            raise self._fault(key, f"a whole number from {within.least:g} to {within.most:g}")
         return value
 
     def flag(self, key: str) -> bool:
@@ -67,40 +81,54 @@ class Reader:
         value = self._get(key)
         if not isinstance(value, str) or (allowed is not None and value not in allowed):
             raise self._fault(key, "text" if allowed is None else f"one of {list(allowed)}")
+        if len(value) > CHARACTERS:
+            raise self._fault(key, f"text of at most {CHARACTERS} characters")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts."""
-        value = self._get(key)
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._fault(key, "a list of texts")
+        value = self.listed(key, TEXTS)
+        if not all(isinstance(item, str) and len(item) <= CHARACTERS for item in value):
+            raise self._fault(key, f"a list of texts of at most {CHARACTERS} characters")
         return tuple(value)
 
-    def numbers(self, key: str) -> list[float]:
-        """Return a list of finite numbers."""
+    def listed(self, key: str, most: int) -> list[Any]:
+        """Return a list of at most so many entries."""
         value = self._get(key)
-        if not isinstance(value, list) or not all(is_finite_number(item) for item in value):
-            raise self._fault(key, "a list of finite numbers")
+        if not isinstance(value, list):
+            raise self._fault(key, "a list")
+        if len(value) > most:
+            raise ArtefactError(f"{self.path}{key!r} must have at most {most} entries, got {len(value)}")
+        return value
+
+    def numbers(self, key: str, within: Range, most: int) -> list[float]:
+        """Return a list of at most so many numbers within a range."""
+        value = self.listed(key, most)
+        if not all(_is_within(item, within) for item in value):
+            raise self._fault(key, f"a list of numbers from {within.least:g} to {within.most:g}")
         return [float(item) for item in value]
 
-    def matrix(self, key: str) -> Float[np.ndarray, "n m"]:
-        """Return equally long rows of finite numbers, (n, m)."""
-        rows = self._get(key)
-        regular = isinstance(rows, list) and rows and all(isinstance(r, list) and len(r) == len(rows[0]) for r in rows)
-        if not regular or not all(is_finite_number(item) for row in rows for item in row):
-            raise self._fault(key, "a list of equally long rows of finite numbers")
+    def matrix(self, key: str, within: Range, most: int) -> Float[np.ndarray, "n m"]:
+        """Return at most so many equally long rows of numbers within a range, (n, m)."""
+        rows = self.listed(key, most)
+        regular = rows and all(isinstance(r, list) and len(r) == len(rows[0]) for r in rows)
+        if not regular or not all(_is_within(item, within) for row in rows for item in row):
+            expected = f"numbers from {within.least:g} to {within.most:g}"
+            raise self._fault(key, f"a list of equally long rows of {expected}")
         return np.array(rows, dtype=float)
 
     def below(self, key: str) -> "Reader":
         """Return access to a mapping below this one."""
         return Reader(self._get(key), f"{self.path}{key}.")
 
-    def each_below(self, key: str) -> "list[Reader]":
-        """Return access to each of a list of mappings."""
-        entries = self._get(key)
-        if not isinstance(entries, list):
-            raise self._fault(key, "a list")
+    def each_below(self, key: str, most: int) -> "list[Reader]":
+        """Return access to each of a list of at most so many mappings."""
+        entries = self.listed(key, most)
         return [Reader(entry, f"{self.path}{key}[{i}].") for i, entry in enumerate(entries)]
+
+
+def _is_within(value: Any, within: Range) -> bool:
+    return is_finite_number(value) and within.least <= value <= within.most
 
 
 def encode_space(space: ParameterSpace) -> dict[str, Any]:
@@ -125,17 +153,24 @@ def decode_space(content: Reader) -> ParameterSpace:
         raise ArtefactError("'space' must be a list of names with their descriptions")
     if len({name for name, _ in entries}) < len(entries):
         raise ArtefactError("'space' names a parameter twice")
-    constraints = content.each_below("constraints") if "constraints" in content.values else []
+    counts = [_coordinates(spec) for _, spec in entries]
+    if sum(counts) > COORDINATES:
+        raise ArtefactError(f"'space' must have at most {COORDINATES} parameters and levels, got {sum(counts)}")
+    constraints = content.each_below("constraints", CONSTRAINTS) if "constraints" in content.values else []
     return ParameterSpace.from_dict(dict(entries), constraints=map(_decode_constraint, constraints))
+
+
+def _coordinates(spec: Any) -> int:
+    levels = spec.get("levels") if isinstance(spec, dict) else spec
+    return len(levels) if isinstance(levels, list) else 1
 
 
 def _decode_constraint(encoded: Reader) -> LinearConstraint:
     pairs: Any = encoded.values.get("coefficients")
     if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise ArtefactError(f"{encoded.path}'coefficients' must be a list of names with their numbers")
-    return LinearConstraint(
-        tuple(map(tuple, pairs)), encoded.optional_number("at_least"), encoded.optional_number("at_most")
-    )
+    bounds = (encoded.optional_number(key, BOUND) for key in ("at_least", "at_most"))
+    return LinearConstraint(tuple(map(tuple, pairs)), *bounds)
 
 
 def encode_kernel(kernel: FreeKernel) -> dict[str, Any]:
@@ -157,13 +192,13 @@ def decode_kernel(encoded: Reader) -> FreeKernel:
     kind = encoded.text("kind", tuple(_KERNELS))
     settings: dict[str, Any] = {}
     if encoded.values.get("weights") is not None:
-        settings["weights"] = tuple(encoded.numbers("weights"))
+        settings["weights"] = tuple(encoded.numbers("weights", SCALE, COORDINATES))
     if kind in ("exponential", "se"):
-        settings["sigma"] = encoded.number("sigma")
+        settings["sigma"] = encoded.number("sigma", SCALE)
     elif kind == "polynomial":
-        settings["degree"] = encoded.whole("degree")
+        settings["degree"] = encoded.whole("degree", Range(1, DEGREE))
     elif kind == "taylor":
-        settings["coefficients"] = tuple(encoded.numbers("coefficients"))
+        settings["coefficients"] = tuple(encoded.numbers("coefficients", SHARE, DEGREE + 1))
     return _KERNELS[kind](**settings)
 
 
@@ -174,4 +209,5 @@ def encode_points(points: WeightedPoints) -> dict[str, Any]:
 
 def decode_points(content: Reader) -> WeightedPoints:
     """Return weighted points."""
-    return WeightedPoints(content.matrix("support"), np.array(content.numbers("alpha")))
+    support = content.matrix("support", COORDINATE, SUPPORT)
+    return WeightedPoints(support, np.array(content.numbers("alpha", VALUE, SUPPORT)))

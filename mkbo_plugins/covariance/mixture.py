@@ -14,6 +14,7 @@ from mkbo_plugins.core.mixture.kernel_mixture import KernelMixture
 from mkbo_plugins.core.mixture.parts import PART, MixtureParts
 from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.content import Reader, decode_space, encode_space
+from mkbo_plugins.covariance.limits import ERROR, SCALE, SHARE
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.space.parameters import FRAMES, Frame, Level
 from mkbo_plugins.space.space import ParameterSpace
@@ -119,11 +120,11 @@ class MixtureCovariance(Covariance, kind="mixture"):
             space,
             content.text("frame", FRAMES),  # type: ignore[arg-type]
             KernelMixture(
-                mixture.numbers("variances"),  # type: ignore[arg-type]
-                mixture.numbers("scales"),  # type: ignore[arg-type]
-                mixture.number("noise"),
+                mixture.numbers("variances", SHARE, 3),  # type: ignore[arg-type]
+                mixture.numbers("scales", SCALE, 3),  # type: ignore[arg-type]
+                mixture.number("noise", SCALE),
                 len(space.coordinate_names),
             ),
             content.text("target"),
-            content.number("loo_mse"),
+            content.number("loo_mse", ERROR),
         )

@@ -26,6 +26,7 @@ from mkbo_plugins.covariance.content import (
     encode_points,
     encode_space,
 )
+from mkbo_plugins.covariance.limits import CANCELLED, DIAGONAL, SPREAD, TABLES, VALUE
 from mkbo_plugins.covariance.record import TrainingRecord
 from mkbo_plugins.errors import ArtefactError, KernelError
 from mkbo_plugins.space.levels import widened_points, widened_weights
@@ -303,20 +304,24 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
     def from_content(cls, content: Reader) -> "PretrainedCovariance":
         """Return the covariance saved as `content`; raises `MkboError` where it is none."""
         decision = DecisionFunction(
-            decode_kernel(content.below("kernel")), decode_points(content), content.number("bias")
+            decode_kernel(content.below("kernel")), decode_points(content), content.number("bias", VALUE)
         )
-        for key in ("mean_diagonal", "decision_spread"):
-            if content.number(key) <= 0:
-                raise ArtefactError(f"{content.path}{key!r} must be above 0, got {content.number(key)!r}")
-        earlier = content.each_below("earlier") if "earlier" in content.values else []
+        mean_diagonal, spread = content.number("mean_diagonal", DIAGONAL), content.number("decision_spread", SPREAD)
+        largest = float(np.abs(decision.table.alpha).max())
+        if min(spread, mean_diagonal**0.5) < CANCELLED * largest:
+            raise ArtefactError(
+                f"{content.path}'decision_spread' and 'mean_diagonal', {spread:g} and {mean_diagonal:g}, are too small "
+                f"beside {largest:g} in 'alpha'"
+            )
+        earlier = content.each_below("earlier", TABLES - 1) if "earlier" in content.values else []
         return cls(
             space=decode_space(content),
             frame=content.text("frame", FRAMES),  # type: ignore[arg-type]
             fixed=PretrainedComponents(
                 decision,
-                mean_diagonal=content.number("mean_diagonal"),
-                decision_mean=content.number("decision_mean"),
-                decision_spread=content.number("decision_spread"),
+                mean_diagonal=mean_diagonal,
+                decision_mean=content.number("decision_mean", VALUE),
+                decision_spread=spread,
                 earlier=tuple(map(decode_points, earlier)),
             ),
             record=TrainingRecord.from_content(content.below("record")),

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from mkbo_plugins.covariance.content import Reader
+from mkbo_plugins.covariance.limits import ERROR, ROWS, SPREAD, VALUE, WIDTH
 from mkbo_plugins.errors import ArtefactError
 
 Trainer = Literal["svm", "gp"]
@@ -77,14 +78,14 @@ class TrainingRecord:
             raise ArtefactError(f"{content.path}'classes' must be two names, got {list(classes)}")
         return cls(
             target=content.text("target"),
-            rows=content.whole("rows"),
-            target_mean=content.number("target_mean"),
-            target_spread=content.number("target_spread"),
+            rows=content.whole("rows", ROWS),
+            target_mean=content.number("target_mean", VALUE),
+            target_spread=content.number("target_spread", SPREAD),
             task=content.text("task", ("regression", "classification")),
             trainer=content.text("trainer", TRAINERS),
-            C=content.optional_number("C"),
-            epsilon=content.optional_number("epsilon"),
-            loo_mse=content.number("loo_mse"),
+            C=content.optional_number("C", SPREAD),
+            epsilon=content.optional_number("epsilon", WIDTH),
+            loo_mse=content.number("loo_mse", ERROR),
             notes=content.texts("notes"),
             classes=classes,
         )

@@ -124,10 +124,10 @@ def _save_results(out: Path, errors: dict[str, np.ndarray]) -> None:
         for form, values in errors.items()
         for (run, trial), value in np.ndenumerate(values)
     ]
-    pd.DataFrame(rows).to_csv(out / "results.csv", index=False)
+    write_atomically(out / "results.csv", pd.DataFrame(rows).to_csv(index=False).encode())
     axes = convergence({FORMS[f]: v for f, v in errors.items()}, "lowest error so far on all images, %", log=True)
     axes.axvspan(0.5, STARTS + 0.5, color="0.93", zorder=0)
     axes.set_xlim(0.5, next(iter(errors.values())).shape[1] + 0.5)
     save_figure(axes.figure, out / "convergence.png")
     summary = {form: values.mean(axis=0).tolist() for form, values in errors.items()}
-    (out / "summary.json").write_text(json.dumps(summary, indent=1))
+    write_atomically(out / "summary.json", json.dumps(summary, indent=1).encode())

@@ -80,7 +80,7 @@ class RunStore(Generic[C]):
         try:
             stored = json.loads(path.read_text())
             return self.kind.from_stored(stored)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise MkboError(f"{path} is damaged ({error}); delete it, and its run will be repeated") from error
 
     def put(self, key: Iterable[Hashable], result: C) -> None:

@@ -35,6 +35,12 @@ def plain_errors(when_interrupted: str = "stopped") -> Iterator[None]:
         except (MkboError, ImportError) as error:
             errors.print(f"error: {in_options(error)}", soft_wrap=True)
             sys.exit(2)
+        except BrokenPipeError:
+            raise  # of a reader, such as head, that has seen enough
+        except OSError as error:
+            where = "" if error.filename is None else f" with {error.filename}"
+            errors.print(f"error: cannot go on{where}: {error.strerror or error}", soft_wrap=True)
+            sys.exit(2)
         except KeyboardInterrupt:
             errors.print(when_interrupted)
             sys.exit(130)

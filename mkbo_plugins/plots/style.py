@@ -7,10 +7,26 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from mkbo_plugins.errors import MkboError
-from mkbo_plugins.files import write_atomically
+from mkbo_plugins.files import read_start, write_atomically
 
 STYLES = (("black", "--", "o"), ("#0072B2", "-", "s"), ("#D55E00", "-.", "^"), ("#009E73", ":", "D"))
 """Colour, line and marker by curve: told apart in grey and by colour-blind people."""
+
+_BEGINNINGS = {
+    "png": (b"\x89PNG",),
+    "jpg": (b"\xff\xd8\xff",),
+    "jpeg": (b"\xff\xd8\xff",),
+    "tif": (b"II*\0", b"MM\0*"),
+    "tiff": (b"II*\0", b"MM\0*"),
+    "webp": (b"RIFF",),
+    "pdf": (b"%PDF",),
+    "ps": (b"%!PS",),
+    "eps": (b"%!PS",),
+    "svg": (b"<?xml", b"<svg"),
+    "svgz": (b"\x1f\x8b",),
+    "pgf": (b"%% Creator: Matplotlib",),
+}
+"""How files of each kind of picture begin."""
 
 STOCK, PRETRAINED = STYLES[0], STYLES[1]
 
@@ -34,12 +50,17 @@ def save_figure(figure: Figure, path: Path, dpi: int = 150) -> None:
     Raises
     ------
     MkboError
-        If the name says no kind of picture.
+        If the name says no kind of picture, or there is a file that is none of that kind, which is not replaced.
+    OSError
+        If the file cannot be written.
     """
     kind = path.suffix.lower().lstrip(".")
     known = figure.canvas.get_supported_filetypes()
     if kind not in known:
         raise MkboError(f"{path}: pictures are named by their kind, such as .png, .pdf or .svg; got {path.suffix!r}")
+    beginning = read_start(path, 32) if path.exists() else b""
+    if beginning and not beginning.startswith(_BEGINNINGS.get(kind, ())):
+        raise MkboError(f"{path} exists and is no picture of the kind {kind!r}; name another file, or delete it")
     buffer = BytesIO()
     figure.savefig(buffer, format=kind, dpi=dpi)
     write_atomically(path, buffer.getvalue())

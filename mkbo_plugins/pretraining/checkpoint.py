@@ -16,10 +16,13 @@ from jaxtyping import Float
 
 from mkbo_plugins.core.training.selection import Cell
 from mkbo_plugins.core.training.svr import LeaveOneOut
-from mkbo_plugins.covariance.container import digest, write
+from mkbo_plugins.covariance.container import digest, read, write
 from mkbo_plugins.errors import ArtefactError
+from mkbo_plugins.space.parameters import is_finite_number
 
 FORMAT = "mkbo-checkpoint"
+MOST_BYTES = 2**28
+"""Size of a file that is read: a few hundred grid cells of ten thousand rows."""
 
 
 def problem_key(parts: Iterable[Any]) -> str:
@@ -40,6 +43,8 @@ class Checkpoint:
         The file; made if it does not exist.
     key
         What tells this pre-training from others; a file with another one is refused.
+    shape
+        Numbers of rows and of coordinates.
 
     Raises
     ------
@@ -47,8 +52,8 @@ class Checkpoint:
         If the file cannot be written, or is of another kind or another pre-training.
     """
 
-    def __init__(self, path: Path, key: str) -> None:
-        self.path, self.key = path, key
+    def __init__(self, path: Path, key: str, shape: tuple[int, int]) -> None:
+        self.path, self.key, self.shape = path, key, shape
         self.evidence: tuple[np.ndarray, bool] | None = None
         self.outcomes: dict[Cell, LeaveOneOut] = {}
         if path.exists():
@@ -67,19 +72,12 @@ class Checkpoint:
 
     def _load(self) -> None:
         try:
-            content = json.loads(self.path.read_text(encoding="ascii"))
+            content = json.loads(read(self.path, MOST_BYTES).decode("ascii"))
             if content.pop("checksum", None) != digest(content) or content["format"] != FORMAT:
                 raise ValueError("format or checksum differ")
-            if content["evidence"] is not None:
-                weights, converged = content["evidence"]
-                self.evidence = np.array(weights, dtype=float), converged
-            self.outcomes = {
-                (C, epsilon, sigma): LeaveOneOut(
-                    math.inf if error is None else error, np.array(residuals, dtype=float), converged
-                )
-                for C, epsilon, sigma, error, residuals, converged in content["cells"]
-            }
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            if content["key"] == self.key:
+                self._take(content)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ArtefactError(
                 f"{self.path} cannot be resumed: it is no checkpoint of a pre-training, or a damaged one ({error}); "
                 "name another file"
@@ -89,6 +87,20 @@ class Checkpoint:
                 f"{self.path} cannot be resumed: it belongs to another table or other settings; name another file, or "
                 "delete it to start over"
             )
+
+    def _take(self, content: Mapping[str, Any]) -> None:
+        rows, coordinates = self.shape
+        if content["evidence"] is not None:
+            weights, converged = content["evidence"]
+            self.evidence = _numbers(weights, coordinates), bool(converged)
+            if not (self.evidence[0] > 0).all():
+                raise ValueError("weights are not above 0")
+        for C, epsilon, sigma, error, residuals, converged in content["cells"]:
+            mean = math.inf if error is None else float(_numbers([error], 1)[0])
+            if mean < 0:
+                raise ValueError("a squared error is below 0")
+            kept = _numbers(residuals, 0 if error is None else rows)
+            self.outcomes[C, epsilon, sigma] = LeaveOneOut(mean, kept, bool(converged))
 
     def _save(self) -> None:
         content = {
@@ -106,3 +118,9 @@ class Checkpoint:
             ],
         }
         write(self.path, json.dumps(content | {"checksum": digest(content)}).encode("ascii"))
+
+
+def _numbers(values: Any, count: int) -> Float[np.ndarray, " count"]:
+    if len(values) != count or not all(map(is_finite_number, values)):
+        raise ValueError(f"not {count} finite numbers")
+    return np.array(values, dtype=float)

@@ -129,7 +129,8 @@ def _train(rows: Rows, sample: TrainingTable, settings: Settings, shared: FreeKe
         return train_gp(template, X, sample, ranges, ard=ard, progress=settings.progress)
     checkpoint = None
     if settings.resume is not None:
-        checkpoint = Checkpoint(Path(settings.resume), _problem_key(template, ard, X, sample, ranges, settings.grids))
+        key = _problem_key(template, ard, X, sample, ranges, settings.grids)
+        checkpoint = Checkpoint(Path(settings.resume), key, X.shape)
     return train_svm(
         template,
         X,

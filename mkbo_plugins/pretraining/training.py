@@ -10,6 +10,7 @@ import numpy as np
 
 from mkbo_plugins.core import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential
 from mkbo_plugins.covariance.combined import CombinedCovariance
+from mkbo_plugins.covariance.limits import COORDINATES, SUPPORT
 from mkbo_plugins.covariance.record import TRAINERS, Trainer
 from mkbo_plugins.errors import FitError
 from mkbo_plugins.pretraining.inputs import check_alike, sources_of
@@ -168,6 +169,7 @@ def pretrain(
     rows = []
     for source in sources:
         with source.named_errors():
+            _check_size(source.space)
             data = read_table(
                 source.table,
                 source.target,
@@ -209,9 +211,18 @@ def _check_several(tables: int, combine: str, trainer: str, resume: Any) -> None
         )
 
 
+def _check_size(space: ParameterSpace) -> None:
+    count = len(space.coordinate_names)
+    if count > COORDINATES:
+        raise FitError(
+            f"the space has {count} parameters and levels, and a covariance takes at most {COORDINATES}; leave out "
+            "what hardly matters, as with ignore (--ignore) or parameters (--parameters)"
+        )
+
+
 def _check_counts(max_rows: int, n_jobs: int | None) -> None:
-    if isinstance(max_rows, bool) or not isinstance(max_rows, (int, np.integer)) or max_rows < 3:
-        raise FitError(f"max_rows (--max-rows) must be a whole number of at least 3, got {max_rows!r}")
+    if isinstance(max_rows, bool) or not isinstance(max_rows, (int, np.integer)) or not 3 <= max_rows <= SUPPORT:
+        raise FitError(f"max_rows (--max-rows) must be a whole number from 3 to {SUPPORT}, got {max_rows!r}")
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
         raise FitError(
             f"n_jobs (--jobs) must be None or a whole number other than 0, got {n_jobs!r}; -1 uses every core"

@@ -19,6 +19,7 @@ from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
 from mkbo_plugins.core.gp.posterior import PosteriorDensity, prior_mean
 from mkbo_plugins.core.mixture.parts import PART
 from mkbo_plugins.core.priors import log_bounds, prior_mode
+from mkbo_plugins.core.spread import check_spread
 from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
 from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.covariance.target import for_target
@@ -111,6 +112,7 @@ class PretrainedRegressor(GaussianProcessRegressor):
         columns = self.kernel.columns
         inputs = columns.recognise(X) if self.inputs == "auto" else self.inputs
         columns.check_size(X.shape[1])
+        check_spread(y, "y")
         spread = float(np.std(y, ddof=1)) if len(y) > 1 else 0.0
         self.y_train_mean_ = float(y.mean())
         self.y_train_std_ = spread if spread > LEAST_SPREAD * np.abs(y).max() else 1.0

@@ -27,6 +27,9 @@ PER_CENT = 1e-2
 MOST_COLUMNS = 12
 """Columns up to which all sets of them are tried; of more, neighbours, and the linear dependences among all."""
 
+MOST_NEIGHBOURS = 40
+"""Columns side by side whose sum is looked at; of more, only where linear dependences lead to them."""
+
 USUAL_WHOLES = (1.0, 100.0)
 """What two columns must sum to: any other constant is as likely an accident, or one column written twice."""
 
@@ -154,7 +157,8 @@ def _sets(X: Float[np.ndarray, "N c"], lost: Float[np.ndarray, " c"]) -> list[tu
     count = X.shape[1]
     if count <= MOST_COLUMNS:
         return [chosen for size in range(2, count + 1) for chosen in combinations(range(count), size)]
-    neighbours = [tuple(range(i, j)) for i in range(count) for j in range(i + 2, count + 1)]
+    ends = (min(i + MOST_NEIGHBOURS, count) for i in range(count))
+    neighbours = [tuple(range(i, j)) for i, end in enumerate(ends) for j in range(i + 2, end + 1)]
     return neighbours + _dependent(X, lost)
 
 

@@ -7,11 +7,20 @@ from io import StringIO
 from pathlib import Path
 
 from mkbo_plugins.errors import TableError, TableWarning
+from mkbo_plugins.files import read_start
 from mkbo_plugins.space.cells import DECIMAL_COMMA, NUMBER, UNIT
 from mkbo_plugins.tables.sheets import Sheet, check_kind, unguarded
 
 _WITH_COMMA = re.compile(rf"\s*{DECIMAL_COMMA}\s*(?:{UNIT})?\s*")
 _WITH_POINT = re.compile(rf"\s*(?=[^A-Za-z]*\.){NUMBER}\s*(?:{UNIT})?\s*|[+-]?\d{{1,3}}(?:\.\d{{3}})+,\d+")
+
+MOST_BYTES = 2**27
+"""Size of a file that is read."""
+
+MOST_CELLS = 8_000_000
+"""Cells of a table that is read: they take about 2 GB."""
+
+_THIN_OUT = "leave out columns that are not needed, or keep every tenth row"
 
 Records = list[tuple[int, list[str]]]
 
@@ -30,12 +39,14 @@ def read_csv(path: Path) -> tuple[Sheet, bool]:
         If columns are separated by semicolons.
     """
     try:
-        data = path.read_bytes()
+        data = read_start(path, MOST_BYTES + 1)
     except FileNotFoundError:
         raise TableError(f"{path} does not exist") from None
     except OSError as error:
         raise TableError(f"{path} cannot be read: {error.strerror}") from error
     check_kind(path, data)
+    if len(data) > MOST_BYTES:
+        raise TableError(f"{path} is larger than {MOST_BYTES // 2**20} MiB; {_THIN_OUT}")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -87,12 +98,15 @@ def _separated(path: Path, text: str) -> tuple[Records, bool]:
 
 def _records(path: Path, text: str, separator: str) -> Records:
     records: Records = []
-    line = 1
+    line, cells = 1, 0
     reader = csv.reader(StringIO(text, newline=""), delimiter=separator)
     try:
         for record in reader:
             if any(cell.strip() for cell in record):
                 records.append((line, record))
+                cells += len(record)
+            if cells > MOST_CELLS:
+                raise TableError(f"{path} has more than {MOST_CELLS:,} cells; {_THIN_OUT}")
             line = reader.line_num + 1
     except csv.Error as error:
         raise TableError(f"{path} cannot be read as a CSV table: {error} in line {line}") from error

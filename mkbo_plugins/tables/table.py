@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from mkbo_plugins.core.spread import SPREAD_LIMITS, check_spread
 from mkbo_plugins.core.training.scatter import NO_SCATTER, Scatter
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.messages.hints import did_you_mean, shown_value
@@ -22,9 +23,6 @@ Task: TypeAlias = Literal["regression", "classification"]
 
 FAR_OUTSIDE = 0.01
 """Share of a parameter's range beyond its bounds from which table values are worth a warning."""
-
-SPREAD_LIMITS = (1e-100, 1e100)
-"""Least and greatest spread of a target: squares of it and of its dual coefficients are safe in double precision."""
 
 SHOWN_VALUES = 5
 """Different values that a message names, of many."""
@@ -351,8 +349,7 @@ def check_target(
         spread = float(np.ptp(y))
     if spread <= 1e-12 * np.abs(y).max():
         raise TableError(f"target {target!r} is constant ({y[0]:g}): there is nothing to learn from it; choose another")
-    if not SPREAD_LIMITS[0] <= spread <= SPREAD_LIMITS[1]:
-        raise TableError(f"target {target!r} spreads over {spread:g}, too much or too little; use other units")
+    check_spread(y, f"target {target!r}")
 
 
 def standard_deviations(values: Shaped[np.ndarray, " N"], what: str, names: RowNames) -> Float[np.ndarray, " N"]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from mkbo_plugins.core.spread import check_spread
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.parameters import is_finite_number
@@ -98,6 +99,7 @@ class Trials:
                 f"{odd_cells(values, faulty, RowNames.of(table))}"
             )
         y = np.array([float(values[i]) for i in np.flatnonzero(measured)])
+        check_spread(y, f"column {target!r} of outcomes")
         return cls(raw[measured], y, raw[pending], raw[failed])
 
 

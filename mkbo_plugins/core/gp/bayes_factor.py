@@ -13,6 +13,7 @@ from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.core.gp.laplace import Evidence, laplace_evidence
 from mkbo_plugins.core.gp.posterior import PosteriorDensity
 from mkbo_plugins.core.priors import NOISE
+from mkbo_plugins.core.spread import check_spread
 from mkbo_plugins.errors import TableError
 
 STOCK = "stock"
@@ -168,6 +169,7 @@ def judge(
     """
     if len(y) < FEWEST or np.ptp(y) == 0:
         raise TableError(f"a verdict needs at least {FEWEST} values that are not all equal, got {len(y)}")
+    check_spread(y, "y")
     z = (y - y.mean()) / y.std(ddof=1)
     scaled = None if noise is None else np.maximum(noise / y.var(ddof=1), NOISE.lower)
     stock = form_evidence(fixed, STOCK, points, z, scaled)

@@ -1,0 +1,34 @@
+"""Damaged and forged files are refused in words, or give finite values; ``tools/fuzz.py`` tries many more."""
+
+import random
+
+import pytest
+
+from tests.fuzzing import mutated, resealed, try_artefact, try_checkpoint
+from tests.test_artefact import KERNELS, build, build_chain, build_combined
+
+WHOLE = [make().to_bytes() for make in (build, build_chain, build_combined)]
+WHOLE += [build(kernel).to_bytes() for kernel in KERNELS[1:]]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_mutated_artefacts(seed):
+    rng = random.Random(seed)
+    for _ in range(30):
+        data = rng.choice(WHOLE)
+        changed = mutated(data, rng)
+        assert try_artefact(changed) == ("refused" if changed != data else "right")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_resealed_artefacts(seed):
+    rng = random.Random(seed)
+    found = [try_artefact(resealed(rng.choice(WHOLE), rng)) for _ in range(8)]
+    assert "refused" in found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_checkpoints(seed, tmp_path):
+    rng = random.Random(seed)
+    found = [try_checkpoint(tmp_path / "grid.json", rng) for _ in range(20)]
+    assert "refused" in found

@@ -1,0 +1,52 @@
+"""Try many damaged and forged files, each within two seconds and 500 MB.
+
+Example: python -m tools.fuzz 10000 500 1500 gives numbers of mutated artefacts, resealed ones and checkpoints.
+"""
+
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.fuzzing import mutated, resealed, try_artefact, try_checkpoint
+from tests.test_fuzzing import WHOLE
+
+SECONDS, MEGABYTES = 2.0, 500
+
+
+def main(mutations: int, forgeries: int, checkpoints: int) -> None:
+    """Try so many files of each kind, and print how they fared."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "grid.json"
+        kinds = {
+            "mutated": (mutations, lambda rng: try_artefact(mutated(rng.choice(WHOLE), rng))),
+            "resealed": (forgeries, lambda rng: try_artefact(resealed(rng.choice(WHOLE), rng))),
+            "checkpoints": (checkpoints, lambda rng: try_checkpoint(path, rng)),
+        }
+        for kind, (count, attempt) in kinds.items():
+            found: Counter[str] = Counter()
+            slowest = 0.0
+            for seed in range(count):
+                before, start = _megabytes(), time.process_time()
+                try:
+                    found[attempt(random.Random(f"{kind} {seed}"))] += 1
+                except Exception as error:  # whatever it is, it is a finding
+                    found["raw"] += 1
+                    print(f"{kind} {seed}: {type(error).__name__}: {error!s:.300}")
+                seconds, megabytes = time.process_time() - start, _megabytes() - before
+                slowest = max(slowest, seconds)
+                if seconds > SECONDS or megabytes > MEGABYTES:
+                    found["costly"] += 1
+                    print(f"{kind} {seed}: {seconds:.1f} s, {megabytes:.0f} MB")
+            print(f"{kind}: {dict(found)}, slowest {slowest:.2f} s, {_megabytes():.0f} MB in all")
+
+
+def _megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
