@@ -188,3 +188,13 @@ def test_a_constraint_is_frozen_and_its_own_description():
     assert LinearConstraint.of(constraint.to_spec()) == constraint
     with pytest.raises(AttributeError):
         constraint.at_most = 4
+
+
+def test_new_levels_leave_the_constraints(mixture):
+    kinds = ParameterSpace.from_dict({**mixture.to_dict(), "curing": ["air", "steam"]}, constraints=[SUM])
+    table = pd.DataFrame(kinds.from_raw(kinds.sobol(16)))
+    cov = pretrain(table.assign(strength=table["lime"]), "strength", kinds, trainer="gp", progress=False)
+    wider = cov.with_levels({"curing": ["sealed"]})
+    assert wider.space.constraints == cov.space.constraints
+    points = pd.DataFrame(wider.starting_points(6, direction="unknown"))
+    assert ((points[list(PARTS)].sum(axis=1) - 100).abs() <= 1e-9).all()

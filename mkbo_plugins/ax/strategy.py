@@ -30,7 +30,7 @@ from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
 from mkbo_plugins.core.mixture.parts import PART
 from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.mixture import MixtureCovariance
-from mkbo_plugins.covariance.target import warn_of_new_levels
+from mkbo_plugins.covariance.target import for_levels, warn_of_new_levels
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.tables.ranges import warn_of_units
 
@@ -217,8 +217,9 @@ def _check_space(
     for cov in {one.fingerprint: one for one in covs.values()}.values():
         own = concerning(cov.space, search_space, rename, fixed)
         warn_of_units(cov.space, ranges(cov.space, search_space, *own), own[1], stacklevel=3)
-        warn_of_lost_in_experiment(cov.space, search_space, *own, stacklevel=3)
-        warn_of_new_levels(cov, experiment_levels(cov, search_space, rename, fixed), stacklevel=3)
+        known = experiment_levels(cov, search_space, rename, fixed)
+        warn_of_lost_in_experiment(for_levels(cov, known).space, search_space, *own, stacklevel=3)
+        warn_of_new_levels(cov, known, stacklevel=3)
 
 
 def _sobol_node(trials: int, next_node: str, seed: int) -> GenerationNode:

@@ -51,4 +51,4 @@ def in_options(message: object) -> str:
 
     In messages, an argument is followed by its option, as in ``missing='drop' (--drop-missing)``.
     """
-    return re.sub(r"\S+ \((--[^()]+)\)", r"\1", str(message))
+    return re.sub(r"\S+ \((--(?:[^()]|\([^()]*\))+)\)", r"\1", str(message))

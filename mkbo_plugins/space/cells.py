@@ -49,6 +49,12 @@ def quantity(value: Any) -> Quantity | None:
     return None if found is None else Quantity(found[1], found[3].strip(), bool(found[2]))
 
 
+def is_unit(text: str) -> bool:
+    """Return whether a text is a common unit, which may stand in brackets."""
+    bare = re.sub(r"^\[(.*)\]$|^\((.*)\)$", r"\1\2", unicodedata.normalize("NFKC", text).strip())
+    return _is_known(bare.strip(), apart=True)
+
+
 def reads_as_number(value: Any) -> bool:
     """Return whether a value is a text that Python reads as a finite number."""
     try:

@@ -58,7 +58,8 @@ def widened(space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> Parame
         tuple(
             replace(p, levels=(*p.levels, *new[p.name])) if isinstance(p, Categorical) and p.name in new else p
             for p in space.parameters
-        )
+        ),
+        space.constraints,
     )
 
 

@@ -146,17 +146,18 @@ class ParameterSpace:
         Parameters
         ----------
         fixed
-            User-facing values by name.
+            User-facing values by name; a level may be a new one.
 
         Raises
         ------
         SpaceError
-            If a name is unknown, a value is not one its parameter can take, or constraints cannot be kept with it.
+            If a name is unknown, a number is not one its parameter can take, or constraints cannot be kept with it.
         """
-        raw = {name: self[name].to_raw(value) for name, value in fixed.items()}
+        known = {name: self[name] for name in fixed}
+        raw = {name: p.to_raw(fixed[name]) for name, p in known.items() if not isinstance(p, Categorical)}
         left = [constraint.given(raw) for constraint in self.constraints]
         return ParameterSpace(
-            tuple(p for p in self.parameters if p.name not in raw),
+            tuple(p for p in self.parameters if p.name not in known),
             tuple(constraint for constraint in left if constraint is not None),
         )
 

@@ -1,6 +1,5 @@
 """Columns of a table that may not be meant as they are taken."""
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,6 +8,8 @@ import numpy as np
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.cells import are_dates
 from mkbo_plugins.space.parameters import Numeric, Parameter, is_finite_number
+from mkbo_plugins.tables.compositions import constant_sums
+from mkbo_plugins.tables.records import is_called_setting, records, without, words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,8 @@ class Doubt(NamedTuple):
 
     column: str | None
     message: str
+    no_parameters: tuple[str, ...] = ()
+    """Columns that may be no parameters."""
 
 
 def doubts_of_columns(
@@ -61,9 +64,14 @@ def doubts_of_columns(
     named
         Whether the user has named them, so that each is one.
     """
-    doubts, known = [], tuple(parameters)
+    doubts: list[Doubt] = []
+    known = tuple(parameters)
     only = len(known) == 1
-    for parameter in known:
+    asked_whether = not described and not named and not only
+    if asked_whether:
+        doubts += _of_records(table, known)
+    silent = {name for doubt in doubts for name in doubt.no_parameters}
+    for parameter in [p for p in known if p.name not in silent]:
         name, column = parameter.name, table[parameter.name].dropna()
         alike = _alike(parameter.indexed_levels)
         if alike:
@@ -81,24 +89,39 @@ def doubts_of_columns(
                     f"column {name!r} holds dates or times, taken as {len(parameter.indexed_levels)} levels without an "
                     "order; if it is no parameter, leave it out with table.drop(columns=...) (--ignore), else write a "
                     "number, such as hours since the start",
+                    (name,),
                 )
             )
-        elif not named and not only and _names_rows(name, column, parameter.indexed_levels):
+        elif asked_whether and _names_rows(name, column, parameter.indexed_levels):
             doubts.append(
                 Doubt(
                     name,
                     f"column {name!r} seems to name rows ({column.nunique()} values in {len(table)} rows); if it is no "
                     "parameter, leave it out with table.drop(columns=...) (--ignore)",
+                    (name,),
                 )
             )
         elif isinstance(parameter, Numeric):
             doubts += _of_decades(parameter)
     asked = [p.name for p in known if isinstance(p, Numeric) and not described]
     doubts += [doubt for name in [*asked, target] if name in table for doubt in _of_sentinels(table, name)]
-    if not described and not named:
-        silent = {doubt.column for doubt in doubts}
+    if asked_whether:
+        silent |= {doubt.column for doubt in doubts if doubt.column is not None}
         doubts += _of_results(table, [p for p in known if p.name not in silent])
+        remedy = without([p.name for p in known], [name for doubt in doubts for name in doubt.no_parameters])
+        doubts += [Doubt(None, remedy)] if remedy else []
     return doubts
+
+
+def _of_records(table: "pd.DataFrame", known: Sequence[Parameter]) -> list[Doubt]:
+    """Return doubts about columns that keep a record of runs, but for those that are seen to be dates or ids."""
+    plain = [
+        p
+        for p in known
+        if not are_dates(p.indexed_levels) and not _names_rows(p.name, table[p.name].dropna(), p.indexed_levels)
+    ]
+    found = records(table, [p.name for p in plain], [p.name for p in plain if not isinstance(p, Numeric)])
+    return [Doubt(one.columns[0] if len(one.columns) == 1 else None, one.message, one.columns) for one in found]
 
 
 def _alike(levels: tuple[Any, ...]) -> list[list[Any]]:
@@ -117,7 +140,7 @@ def _names_rows(name: str, column: "pd.Series[Any]", levels: tuple[Any, ...]) ->
     if len(numbers) < 3 or (numbers != np.round(numbers)).any() or len(np.unique(numbers)) < len(numbers):
         return False
     steps = np.diff(numbers)
-    return bool((steps > 0).all() and np.mean(steps == 1) > GRID) or not _OF_ROWS.isdisjoint(_words(name)[-1:])
+    return bool((steps > 0).all() and np.mean(steps == 1) > GRID) or not _OF_ROWS.isdisjoint(words(name)[-1:])
 
 
 def _of_decades(parameter: Numeric) -> list[Doubt]:
@@ -158,14 +181,18 @@ def _of_sentinels(table: "pd.DataFrame", name: str) -> list[Doubt]:
 def _of_results(table: "pd.DataFrame", parameters: Sequence[Parameter]) -> list[Doubt]:
     """Return the question whether columns are results, by their names or as they lie on no grid where others do."""
     share = {p.name: table[p.name].nunique() / max(1, table[p.name].count()) for p in parameters}
-    grid = [p.name for p in parameters if isinstance(p, Numeric) and share[p.name] <= GRID]
+    numeric = {p.name: table[p.name].tolist() for p in parameters if isinstance(p, Numeric)}
+    parts = {name for one in constant_sums(numeric) for name in one.names}
+    grid = [name for name in numeric if share[name] <= GRID]
     asked = [
         p.name
         for p in parameters
         if isinstance(p, Numeric)
+        and p.name not in parts
+        and not is_called_setting(p.name)
         and (
-            (not _OF_RESULTS.isdisjoint(_words(p.name)) and share[p.name] > GRID)
-            or (bool(grid) and share[p.name] >= MANY_LEVELS and not p.integer and not _of_decades(p))
+            (not _OF_RESULTS.isdisjoint(words(p.name)) and share[p.name] > GRID)
+            or (bool(grid) and share[p.name] >= MANY_LEVELS and not _of_decades(p))
         )
     ]
     if not asked:
@@ -178,10 +205,6 @@ def _of_results(table: "pd.DataFrame", parameters: Sequence[Parameter]) -> list[
             f"columns {asked} have many different values{beside}: are they results of a run or settings of it? Results "
             "are left out with ignore= (--ignore), or the settings named with parameters= (--parameters); a table that "
             "predicts one result from another looks good and is of no use for new settings",
+            tuple(asked),
         )
     ]
-
-
-def _words(name: str) -> list[str]:
-    """Return the words of a name, in lower case."""
-    return re.findall(r"[a-z]+\d?", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())

@@ -4,6 +4,7 @@ import csv
 import tomllib
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,11 +13,11 @@ from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import Origin
-from mkbo_plugins.space.cells import quantity, reads_as_number
+from mkbo_plugins.space.cells import is_unit, quantity, reads_as_number
 from mkbo_plugins.space.parameters import Level, parse_parameter
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.csvfiles import read_csv, with_points
-from mkbo_plugins.tables.sheets import guarded
+from mkbo_plugins.tables.sheets import Sheet, guarded
 from mkbo_plugins.tables.trials import PENDING
 from mkbo_plugins.tables.workbooks import SHEET_MARK, read_workbook, workbook_bytes
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXCEL = (".xlsx", ".xlsm")
+NO_UNIT = ("", "-", "1", "[-]", "(-)", "[]")
+"""What a second line of a header holds below a column without a unit."""
 CONSTRAINT = "constraint"
 """Name of the sections of a space's constraints."""
 
@@ -34,7 +37,8 @@ def read_table_file(path: Path, space: ParameterSpace | None = None, levels: Seq
     Its index holds the numbers of lines or rows in the file, by which messages call them. Empty cells are missing
     values, and so are words such as ``NA`` and ``None``, except in the column of a parameter with a level of that name.
     Where all levels of a parameter are texts, its column is read as text. Numbers that all have the same unit behind
-    them are read as numbers, and in a column of numbers the word ``pending`` is a missing value.
+    them are read as numbers, and a second line of the header that holds units is left out. In a column of numbers the
+    word ``pending`` is a missing value.
 
     Parameters
     ----------
@@ -58,7 +62,7 @@ def read_table_file(path: Path, space: ParameterSpace | None = None, levels: Seq
     -----
     TableWarning
         If names of columns begin or end with blanks, which are left out, semicolons separate columns, or units are left
-        out.
+        out, in cells or in a line of their own.
     """
     import pandas as pd
 
@@ -71,6 +75,7 @@ def read_table_file(path: Path, space: ParameterSpace | None = None, levels: Seq
         texts = {j for j, column in enumerate(sheet.header) if column.strip() in known}
         rows = [[cell if j in texts else with_points(cell) for j, cell in enumerate(row)] for row in sheet.rows]
         sheet = sheet.with_rows(rows)
+    sheet = _without_units(sheet, path)
     text = StringIO(newline="")
     width = len(sheet.header)
     csv.writer(text).writerows([*row, *[""] * (width - len(row))] for row in (sheet.header, *sheet.rows))
@@ -190,6 +195,25 @@ def _with_levels(
         if texts[j] or (table.iloc[:, j].isna() & written.isin(known or ())).any():
             table.isetitem(j, written.to_numpy())
     return table
+
+
+def _without_units(sheet: Sheet, path: Path) -> Sheet:
+    """Return a sheet without a second line of the header, which holds units of columns of numbers."""
+    if not sheet.rows:
+        return sheet
+    units = {j: cell for j, cell in enumerate(sheet.rows[0]) if cell.strip() not in NO_UNIT}
+    if not units or not all(map(is_unit, units.values())):
+        return sheet
+    for j in units:
+        cells = [row[j].strip() for row in sheet.rows[1:] if len(row) > j and row[j].strip()]
+        if not cells or not all(map(reads_as_number, cells)):
+            return sheet
+    warnings.warn(
+        f"{path}: line {sheet.numbers[0]} holds units of columns, {', '.join(units.values())}, and is left out",
+        TableWarning,
+        stacklevel=3,
+    )
+    return replace(sheet, rows=sheet.rows[1:], numbers=sheet.numbers[1:])
 
 
 def _as_numbers(table: "pd.DataFrame", levels: Container[str], path: Path) -> None:

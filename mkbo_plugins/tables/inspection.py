@@ -14,7 +14,7 @@ from mkbo_plugins.space.space import ParameterSpace, check_doubled
 from mkbo_plugins.tables.compositions import sums_not_said
 from mkbo_plugins.tables.doubts import doubts_of_columns
 from mkbo_plugins.tables.replicates import joined_replicates, replicates_note
-from mkbo_plugins.tables.table import PresentRows, Task, check_rows, check_target, present_rows, read_table
+from mkbo_plugins.tables.table import FEWEST_ROWS, PresentRows, Task, check_rows, check_target, present_rows, read_table
 from mkbo_plugins.tables.taken import NOTHING_VARIES, take_parameters, taken_columns
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _of_target(table: "pd.DataFrame", target: str, task: Task, *, log_target: bo
         y, classes = rows.target(target, task, log_target=log_target)
         check_target(y, target, classes, None)
 
-    return _of_column(table, target, check)
+    return _of_column(table, target, check, target)
 
 
 def _missing(table: "pd.DataFrame", name: str) -> Finding:
@@ -147,13 +147,17 @@ def _missing(table: "pd.DataFrame", name: str) -> Finding:
 def _of_parameter(table: "pd.DataFrame", parameter: Parameter) -> list[Finding]:
     """Return what is wrong with the column of a parameter."""
     single = ParameterSpace((parameter,))
-    return _of_column(table, parameter.name, lambda rows: rows.inputs(single))
+    return _of_column(table, parameter.name, lambda rows: rows.inputs(single), None)
 
 
-def _of_column(table: "pd.DataFrame", name: str, check: Callable[[PresentRows], object]) -> list[Finding]:
+def _of_column(
+    table: "pd.DataFrame", name: str, check: Callable[[PresentRows], object], target: str | None
+) -> list[Finding]:
     """Return faults of a column, those that hide behind missing values too, or else remarks on it."""
-    gaps = _found(name, lambda: present_rows(table, [name], "error"))
-    others = _found(name, lambda: check(present_rows(table, [name], "drop")))
+    gaps = _found(name, lambda: present_rows(table, [name], "error", target))
+    if gaps and table[name].count() < FEWEST_ROWS:
+        return gaps
+    others = _found(name, lambda: check(present_rows(table, [name], "drop", target)))
     return _errors(gaps + others) or others
 
 

@@ -29,16 +29,18 @@ def space_text(
     others = ", ".join(map(_quoted, left_out))
     if others:
         lines.append(f"# Columns left out: {others}")
+    limits = tuple(constraints)
+    summed = {name for constraint in limits for name in constraint.names}
     for parameter in parameters:
-        lines += ["", f"[{_key(parameter.name)}]", *_described(parameter)]
-    for constraint in constraints:
+        lines += ["", f"[{_key(parameter.name)}]", *_described(parameter, summed=parameter.name in summed)]
+    for constraint in limits:
         names = ", ".join(map(_quoted, constraint.names))
         lines += ["", "[[constraint]]  # as in every row; delete it if that is an accident"]
         lines += [f"sum = [{names}]", f"equals = {constraint.at_most!r}"]
     return "\n".join(lines) + "\n"
 
 
-def _described(parameter: Parameter) -> list[str]:
+def _described(parameter: Parameter, *, summed: bool) -> list[str]:
     spec = parameter.to_spec()
     if isinstance(parameter, Numeric):
         low, high = (int(bound) if parameter.integer else bound for bound in spec["bounds"])
@@ -49,7 +51,11 @@ def _described(parameter: Parameter) -> list[str]:
         return [
             f"bounds = [{low!r}, {high!r}]",
             *(f"{flag} = true  # {why}" for flag, (holds, why) in flags.items() if holds),
-            *(["# log = true  # for steps that multiply rather than add"] if low > 0 and not parameter.log else []),
+            *(
+                ["# log = true  # for steps that multiply rather than add"]
+                if low > 0 and not (parameter.log or summed)
+                else []
+            ),
         ]
     levels = f"levels = [{', '.join(map(_level, spec['levels']))}]"
     if spec["ordered"]:

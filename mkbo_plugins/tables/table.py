@@ -27,6 +27,9 @@ FAR_OUTSIDE = 0.01
 SHOWN_VALUES = 5
 """Different values that a message names, of many."""
 
+FEWEST_ROWS = 3
+"""Rows of which one can be held out."""
+
 LEAST_WEIGHT = 1e-100
 """Least sample weight relative to the mean one."""
 
@@ -106,8 +109,8 @@ def _at(values: Any, indices: Int[np.ndarray, " n"]) -> Any:
 
 def check_rows(count: int) -> None:
     """Raise a `TableError` if a table has too few rows to hold one out."""
-    if count < 3:
-        raise TableError(f"a table needs at least 3 rows, got {count}; add rows")
+    if count < FEWEST_ROWS:
+        raise TableError(f"a table needs at least {FEWEST_ROWS} rows, got {count}; add rows")
 
 
 def read_table(
@@ -143,7 +146,7 @@ def read_table(
         raise TableError(
             f"noise (--noise) holds standard deviations of the target, but {reason}; leave one of them out"
         )
-    rows = present_rows(frame, [*space.names, target], missing)
+    rows = present_rows(frame, [*space.names, target], missing, target)
     X = rows.inputs(space)
     y, classes = rows.target(target, task, log_target=log_target)
     weight = None if weight_values is None else _weights(weight_values[rows.numbers], rows.names)
@@ -293,8 +296,8 @@ def _per_row(values: Any, name: str, frame: Any) -> Shaped[np.ndarray, " N"] | N
     return array
 
 
-def present_rows(frame: Any, columns: Sequence[str], missing: str) -> PresentRows:
-    """Return the rows of a DataFrame that lack no value of some columns, of three at least.
+def present_rows(frame: Any, columns: Sequence[str], missing: str, target: str | None) -> PresentRows:
+    """Return the rows of a DataFrame that lack no value of some columns, of three at least; `target` may be one.
 
     Raises
     ------
@@ -308,9 +311,13 @@ def present_rows(frame: Any, columns: Sequence[str], missing: str) -> PresentRow
         where = [name for name, gap in zip(columns, gaps.any(axis=0), strict=True) if gap]
         message = f"values are missing in columns {where}, {RowNames.of(frame).at(faulty)}"
         if missing == "error":
+            most = [
+                name for name, gap in zip(columns, gaps.T, strict=True) if name != target and 2 * gap.sum() > len(gap)
+            ]
+            spared = f"leave {most}, mostly empty, out with table.drop(columns=...) (--ignore), " if most else ""
             raise TableError(
-                f"{message}; fill them in, name a level that is called NA or None in the space or read the column with "
-                "levels= (--levels), or leave these rows out with missing='drop' (--drop-missing)"
+                f"{message}; fill them in, {spared}name a level that is called NA or None in the space or read the "
+                "column with levels= (--levels), or leave these rows out with missing='drop' (--drop-missing)"
             )
         warnings.warn(
             f"{message}; {'this row is' if faulty.size == 1 else f'these {faulty.size} rows are'} left out",

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 from ax.api.client import Client
-from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
+from ax.api.configs import ChoiceParameterConfig, DerivedParameterConfig, RangeParameterConfig
 
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.ax import use_pretrained
@@ -60,3 +60,21 @@ def test_two_inequalities_may_stand_for_an_equality(recipe_cov, recwarn):
     both = [f"{' + '.join(PARTS)} {side} 100" for side in ("<=", ">=")]
     use_pretrained(client(BOUNDS, both), recipe_cov)
     assert not [w for w in recwarn if issubclass(w.category, TableWarning)]
+
+
+def test_a_choice_may_have_new_levels_beside_a_constraint(recwarn):
+    bounds = dict.fromkeys("abc", (0, 1))
+    space = ParameterSpace.from_dict({**bounds, "kind": ["x", "y"]}, constraints=[{"sum": list(bounds), "equals": 1}])
+    table = pd.DataFrame(space.from_raw(space.sobol(16)))
+    cov = pretrain(table.assign(y=table["a"] + (table["kind"] == "x")), "y", space, trainer="gp", progress=False)
+    rest = DerivedParameterConfig(name="c", expression_str="1.0 - a - b", parameter_type="float")
+    kind = ChoiceParameterConfig(name="kind", values=["x", "z"], parameter_type="str", is_ordered=False)
+    campaign = client(dict.fromkeys("ab", (0, 1)), ["a + b <= 1"], [rest, kind])
+    use_pretrained(campaign, cov, initial_trials=2, direction="same")
+    told = [str(w.message) for w in recwarn if issubclass(w.category, TableWarning)]
+    assert len(told) == 1
+    assert "the table has nothing on ['z']" in told[0]
+    for _ in range(3):
+        ((index, point),) = campaign.get_next_trials(max_trials=1).items()
+        assert point["a"] + point["b"] <= 1 + 1e-9
+        campaign.complete_trial(index, {"y": point["a"]})
