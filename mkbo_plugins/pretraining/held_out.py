@@ -52,6 +52,10 @@ def held_out(
 ) -> HeldOut:
     """Return exact leave-one-out predictions of the machine behind a covariance, for the table it was trained on.
 
+    Exact means that nothing is estimated: every prediction is that of a fit without the row, the settings and weights
+    held. Of a support vector machine these fits are as exact as their solver, to about 1e-4 standard deviations of the
+    target, unlike the saved coefficients, which are solved in double precision.
+
     Of rows that repeat a setting, there is one with their mean, and the number of the first.
 
     Parameters

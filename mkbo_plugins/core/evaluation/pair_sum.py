@@ -44,6 +44,9 @@ ALIKE = 1 << 9
 BLOCK_PAIRS = 1 << 11
 """Pairs of one block."""
 
+SUMMED_AT_ONCE = 1 << 6
+"""Terms that BLAS adds up, in whatever order."""
+
 WIDE_EXPONENT, WIDE_BLOCK_PAIRS = 100.0, 1 << 14
 """Largest exponent of one coordinate in the frame from which on most terms vanish at most points, and pairs of one
 block then."""
@@ -227,10 +230,7 @@ class PairSum(SumForm):
         # Pairs come in the outer loop: where they are too many to be stored, a block is made once.
         for pairs, factors, _ in self._blocks(left):
             for rows, index in self._meetings(arguments, pairs):
-                terms = self._terms(arguments[rows, :], pairs[index, :])
-                terms *= factors[index]
-                # By halves, unlike in a product with the factors, whose partial sums round more than the terms.
-                total[rows] += xp.sum(terms, axis=1)
+                total[rows] += _weighted_sum(self._terms(arguments[rows, :], pairs[index, :]), factors[index])
         return total
 
     def _arguments(self, U: Float[Array, "m d"], scale: Float[Array, " m"]) -> Float[Array, "m k"]:
@@ -498,6 +498,18 @@ def _exponential(exponent: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Return exp in place where the namespace can."""
     xp = array_namespace(exponent)
     return np.exp(exponent, out=exponent) if isinstance(exponent, np.ndarray) else xp.exp(exponent)
+
+
+def _weighted_sum(terms: Float[Array, "m p"], factors: Float[Array, " p"]) -> Float[Array, " m"]:
+    """Return sums of terms (m, p) times factors (p,), added up in an order that rounds less than the terms."""
+    if not isinstance(terms, np.ndarray):
+        return array_namespace(terms).sum(terms * factors, axis=1)
+    # BLAS may add up one after the other, which rounds too much but in short runs.
+    runs = len(factors) // SUMMED_AT_ONCE
+    whole = runs * SUMMED_AT_ONCE
+    left = terms[:, :whole].reshape(len(terms), runs, SUMMED_AT_ONCE).transpose(1, 0, 2)
+    sums = np.matmul(left, factors[:whole].reshape(runs, SUMMED_AT_ONCE, 1))
+    return np.sum(sums[:, :, 0], axis=0) + terms[:, whole:] @ factors[whole:]
 
 
 def _roots(counts: Int[np.ndarray, "p d"]) -> Float[np.ndarray, "p q"]:
