@@ -29,6 +29,13 @@ def test_errors_that_terms_share_are_stated(seed):
     assert ratio <= 1
 
 
+def test_an_error_above_the_tolerance_is_stated():
+    """An exponential kernel of coefficients that cancel, close to the middle of the frame."""
+    ratio, relative, _ = largest_ratio(make_case(725), "auto")
+    assert relative > 1e-5
+    assert ratio <= 1
+
+
 def test_gram_matrices_of_every_form_are_positive_semidefinite():
     found = [least(seed) for seed in range(12)]
     assert {name for values in found for name in values} == set(FORMS)

@@ -76,7 +76,8 @@ class CertifiedEvaluator:
         ``"auto"``: the cheapest way that meets the tolerance; or always ``"features"``, ``"pairs"`` or ``"extended"``
         (the pair sum in double-double arithmetic).
     tolerance
-        Largest error of an entry, relative to the root of the product of both diagonals.
+        Largest error of an entry, relative to the root of the product of both diagonals. Where no way keeps it, since
+        diagonals nearly vanish, points are made ready in the one of least error, which they state.
     norm
         Evaluator of the kernel by the root of whose diagonal, undamped, each argument is divided; None where arguments
         are damped as those of `base`.
