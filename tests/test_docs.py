@@ -23,6 +23,7 @@ def folder(tmp_path, monkeypatch):
     write_older_device(tmp_path)
     write_handbook(tmp_path)
     table = pd.read_csv(tmp_path / "older_device.csv")
+    table.assign(G_D_std=0.1).to_csv(tmp_path / "with_noise.csv", index=False)
     (space_toml,) = blocks(DOCS / "describing_a_space.md", "toml")
     (tmp_path / "space.toml").write_text(space_toml)
     space = ParameterSpace.from_dict(

@@ -24,6 +24,7 @@ from mkbo_plugins.files import write_new
 from mkbo_plugins.messages.commands import in_options, plain_errors
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.doubts import doubts_of_columns
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file
 from mkbo_plugins.tables.inspection import Finding, Severity, inspect_table
 from mkbo_plugins.tables.spacefiles import space_text
@@ -86,7 +87,9 @@ def check(
             if not known:
                 raise SpaceError(f"{write_space} is not written: no column can be taken as a parameter")
             left_out = [name for name in columns if name not in {target, *(p.name for p in known)}]
-            write_new(write_space, space_text(known, left_out, taken.constraints).encode())
+            doubts = doubts_of_columns(data, known, target, described=False, named=chosen is not None)
+            asked = {name for doubt in doubts for name in doubt.no_parameters}
+            write_new(write_space, space_text(known, left_out, taken.constraints, asked).encode())
     findings = sorted([*notes, *findings], key=lambda finding: finding.severity is Severity.REMARK)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if as_json:

@@ -75,7 +75,8 @@ def read_table_file(path: Path, space: ParameterSpace | None = None, levels: Seq
         texts = {j for j, column in enumerate(sheet.header) if column.strip() in known}
         rows = [[cell if j in texts else with_points(cell) for j, cell in enumerate(row)] for row in sheet.rows]
         sheet = sheet.with_rows(rows)
-    sheet = _without_units(sheet, path)
+    noun = "row" if workbook else "line"
+    sheet = _without_units(sheet, path, noun)
     text = StringIO(newline="")
     width = len(sheet.header)
     csv.writer(text).writerows([*row, *[""] * (width - len(row))] for row in (sheet.header, *sheet.rows))
@@ -87,8 +88,8 @@ def read_table_file(path: Path, space: ParameterSpace | None = None, levels: Seq
         sheet.header,
         known,
     )
-    origin = Origin("row", f"{book.name}{SHEET_MARK}{name}" if name else book.name)
-    table.index = pd.Index(sheet.numbers, name=origin if workbook else Origin("line", path.name))
+    origin = Origin(noun, f"{book.name}{SHEET_MARK}{name}" if name else book.name)
+    table.index = pd.Index(sheet.numbers, name=origin)
     table = _with_names(table, sheet.header, path)
     _as_numbers(table, known, path)
     for column in [column for column in levels if column in table]:
@@ -197,7 +198,7 @@ def _with_levels(
     return table
 
 
-def _without_units(sheet: Sheet, path: Path) -> Sheet:
+def _without_units(sheet: Sheet, path: Path, noun: str) -> Sheet:
     """Return a sheet without a second line of the header, which holds units of columns of numbers."""
     if not sheet.rows:
         return sheet
@@ -209,7 +210,7 @@ def _without_units(sheet: Sheet, path: Path) -> Sheet:
         if not cells or not all(map(reads_as_number, cells)):
             return sheet
     warnings.warn(
-        f"{path}: line {sheet.numbers[0]} holds units of columns, {', '.join(units.values())}, and is left out",
+        f"{path}: {noun} {sheet.numbers[0]} holds units of columns, {', '.join(units.values())}, and is left out",
         TableWarning,
         stacklevel=3,
     )

@@ -72,11 +72,14 @@ def _of_states(table: "pd.DataFrame", names: Sequence[str], texts: frozenset[str
         if not well or any(level.casefold() not in _ENDED for level in levels):
             continue
         others = [level for level in levels if level not in well]
+        rows = (
+            f", and the rows of {others} out of the file if their outcomes are not to be learned from" if others else ""
+        )
         found.append(
             Record(
                 (name,),
                 f"column {name!r} says how runs ended, which is no setting: leave it out with table.drop(columns=...) "
-                f"(--ignore), and the rows of {others} out of the file if their outcomes are not to be learned from",
+                f"(--ignore){rows if others else ''}",
             )
         )
     return found

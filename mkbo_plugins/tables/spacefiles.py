@@ -2,14 +2,19 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from mkbo_plugins.space.constraints import LinearConstraint
 from mkbo_plugins.space.parameters import Level, Numeric, Parameter, is_number
 
+IS_IT_ONE = "# Is this a parameter? mkbo check asks; if it is none, delete the section."
+
 
 def space_text(
-    parameters: Sequence[Parameter], left_out: Iterable[str] = (), constraints: Iterable[LinearConstraint] = ()
+    parameters: Sequence[Parameter],
+    left_out: Iterable[str] = (),
+    constraints: Iterable[LinearConstraint] = (),
+    asked: Container[str] = (),
 ) -> str:
     """Return the TOML text that `read_space_file` reads back into the same parameters.
 
@@ -21,6 +26,8 @@ def space_text(
         Names of other columns, which are listed in a comment.
     constraints
         Constraints that sums of the parameters keep.
+    asked
+        Names of parameters that may be none, which a comment says.
     """
     lines = [
         "# Parameters as their columns were taken; edit what is meant otherwise, and delete sections of what is none.",
@@ -32,7 +39,8 @@ def space_text(
     limits = tuple(constraints)
     summed = {name for constraint in limits for name in constraint.names}
     for parameter in parameters:
-        lines += ["", f"[{_key(parameter.name)}]", *_described(parameter, summed=parameter.name in summed)]
+        lines += ["", *([IS_IT_ONE] if parameter.name in asked else [])]
+        lines += [f"[{_key(parameter.name)}]", *_described(parameter, summed=parameter.name in summed)]
     for constraint in limits:
         names = ", ".join(map(_quoted, constraint.names))
         lines += ["", "[[constraint]]  # as in every row; delete it if that is an accident"]

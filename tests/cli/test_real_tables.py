@@ -266,3 +266,33 @@ def test_three_commands_lead_to_experiments_that_can_be_made(run, tmp_path, monk
 def real_options(answers):
     """Return the options of `mkbo pretrain` that `mkbo check` has, too."""
     return [answer for answer in answers if answer != "--drop-missing"]
+
+
+def test_a_written_space_marks_what_was_asked_about(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    optuna(_rng()).to_csv("trials.csv", index=False)
+    run("check", "trials.csv", "--target", "value", "--write-space", "space.toml")
+    asked = re.findall(r"# Is this a parameter\?.*\n\[(.*)\]", Path("space.toml").read_text())
+    assert asked == [name for name in optuna(_rng()) if name != "value" and not name.startswith("params_")]
+
+
+def test_parts_of_a_mixture_in_a_written_space_are_offered_no_logarithm(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recipe(_rng()).to_csv("mixes.csv", index=False)
+    run("check", "mixes.csv", "--target", "Strength (MPa)", "--write-space", "space.toml")
+    sections = Path("space.toml").read_text().split("\n\n")
+    offered = [section.splitlines()[0] for section in sections if "log = true" in section and section.startswith("[")]
+    assert offered == ['["Age (d)"]']
+
+
+@pytest.mark.parametrize("name", ["units.csv", "units.xlsx"])
+def test_a_line_of_units_is_left_out_of_workbooks_too_and_data_never(run, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    table = two_headers(_rng())
+    write = {"units.csv": table.to_csv, "units.xlsx": table.to_excel}[name]
+    write(name, index=False)
+    noun = "line" if name.endswith("csv") else "row"
+    assert f"{noun} 2 holds units of columns" in run("check", name, "--target", "Conversion").output
+    words = pd.DataFrame({"medium": ["h", "s", "h", "s"] * 4, "x": np.arange(16) % 7, "y": np.arange(16.0)})
+    words.to_csv("words.csv", index=False)
+    assert "holds units" not in run("check", "words.csv", "--target", "y").output
