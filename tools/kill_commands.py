@@ -29,7 +29,7 @@ def main(rounds: int) -> None:
         table.assign(y=-table["y"]).to_csv(folder / "old.csv", index=False)
         commands = {
             "pretrain": ("c.mkbo.json", lambda which: _pretrain(which, "c.mkbo.json")),
-            "suggest": ("next.csv", lambda which: _suggest(which)),
+            "suggest": ("next.csv", _suggest),
             "show": ("c.png", lambda which: ("show", f"{which}.mkbo.json", "--plot", "c.png")),
         }
         for which in ("old", "new"):
