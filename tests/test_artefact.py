@@ -38,12 +38,14 @@ from mkbo_plugins.covariance.limits import (
     COORDINATES,
     DEGREE,
     ERROR,
+    LEAST_COEFFICIENT,
     MOST_BYTES,
-    SCALE,
+    SIGMA,
     SPREAD,
     SUPPORT,
     TABLES,
     VALUE,
+    WEIGHT,
 )
 from mkbo_plugins.covariance.record import TrainingRecord
 from mkbo_plugins.errors import ArtefactError
@@ -204,14 +206,14 @@ HARD_FLOATS = st.one_of(
     st.sampled_from([-0.0, 0.0, 5e-324, -5e-324, 2.2250738585072014e-308, VALUE.most, 0.1, 1 / 3, 1e22]),
 )
 HARD_COORDINATES = HARD_FLOATS.filter(lambda value: abs(value) <= COORDINATE.most)
-COEFFICIENTS = HARD_FLOATS.filter(lambda value: value and abs(value) <= 1e20)
+COEFFICIENTS = HARD_FLOATS.filter(lambda value: LEAST_COEFFICIENT <= abs(value) <= 1e20)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(HARD_COORDINATES, HARD_COORDINATES, COEFFICIENTS), min_size=1, max_size=4),
     signed=st.tuples(HARD_FLOATS, HARD_FLOATS, st.floats(*ERROR)),
-    positive=st.tuples(st.floats(*SCALE), st.floats(*SCALE), st.floats(1e-10, SPREAD.most)),
+    positive=st.tuples(st.floats(1, SIGMA.most), st.floats(*WEIGHT), st.floats(1e-10, SPREAD.most)),
 )
 def test_floats_read_back_bit_for_bit(rows, signed, positive, tmp_path):
     bias, mean, loo_mse = signed
@@ -513,6 +515,9 @@ ABSURD = {
     "alpha": (edited(alpha=[1e308, -1e308, 1.0]), "'alpha' must be a list of numbers from"),
     "sigma": (edited(kernel__sigma=1e-300), "kernel.'sigma' must be a number from"),
     "weights": (edited(kernel__weights=[1.0, 1e-300]), "kernel.'weights' must be a list of numbers from"),
+    "ratio": (edited(kernel={"kind": "se", "sigma": 1e-9, "weights": [1.0, 1e9]}), "at most 1e+15 times 'sigma'"),
+    "series": (edited(kernel={"kind": "polynomial", "degree": 100, "weights": [1.0, 1e6]}), "overflow in degree 100"),
+    "least": (edited(alpha=[5e-324, -1.0, 1.0]), "'alpha' must be 0 or at least"),
     "rows": (edited(record__rows=-5), "record.'rows' must be a whole number from"),
     "error": (edited(record__loo_mse=-0.1), "record.'loo_mse' must be a number from"),
     "cancelled": (edited(decision_spread=1e-31), "too small beside 1 in 'alpha'"),

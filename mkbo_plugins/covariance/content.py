@@ -1,5 +1,6 @@
 """The content of saved covariances: typed reading, and the saved forms of spaces, kernels and weighted points."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ from mkbo_plugins.covariance.limits import (
     COORDINATE,
     COORDINATES,
     DEGREE,
-    SCALE,
+    LEAST_COEFFICIENT,
+    LOG10_SERIES,
     SHARE,
+    SIGMA,
     SUPPORT,
     TEXTS,
     VALUE,
+    WEIGHT,
     Range,
 )
 from mkbo_plugins.errors import ArtefactError
@@ -192,14 +196,20 @@ def decode_kernel(encoded: Reader) -> FreeKernel:
     kind = encoded.text("kind", tuple(_KERNELS))
     settings: dict[str, Any] = {}
     if encoded.values.get("weights") is not None:
-        settings["weights"] = tuple(encoded.numbers("weights", SCALE, COORDINATES))
+        settings["weights"] = tuple(encoded.numbers("weights", WEIGHT, COORDINATES))
     if kind in ("exponential", "se"):
-        settings["sigma"] = encoded.number("sigma", SCALE)
+        settings["sigma"] = encoded.number("sigma", SIGMA)
     elif kind == "polynomial":
         settings["degree"] = encoded.whole("degree", Range(1, DEGREE))
     elif kind == "taylor":
         settings["coefficients"] = tuple(encoded.numbers("coefficients", SHARE, DEGREE + 1))
-    return _KERNELS[kind](**settings)
+    kernel = _KERNELS[kind](**settings)
+    weights = kernel.weights or (1.0,)
+    if kernel.exponent_rate is not None and max(weights) * kernel.exponent_rate > WEIGHT.most:
+        raise ArtefactError(f"{encoded.path}'weights' must be at most {WEIGHT.most:g} times 'sigma'")
+    if kernel.exponent_rate is None and kernel.degree_limit * math.log10(1 + sum(weights)) > LOG10_SERIES:
+        raise ArtefactError(f"{encoded.path}'weights' of {max(weights):g} overflow in degree {kernel.degree_limit}")
+    return kernel
 
 
 def encode_points(points: WeightedPoints) -> dict[str, Any]:
@@ -210,4 +220,7 @@ def encode_points(points: WeightedPoints) -> dict[str, Any]:
 def decode_points(content: Reader) -> WeightedPoints:
     """Return weighted points."""
     support = content.matrix("support", COORDINATE, SUPPORT)
-    return WeightedPoints(support, np.array(content.numbers("alpha", VALUE, SUPPORT)))
+    alpha = np.array(content.numbers("alpha", VALUE, SUPPORT))
+    if ((alpha != 0) & (np.abs(alpha) < LEAST_COEFFICIENT)).any():
+        raise ArtefactError(f"{content.path}'alpha' must be 0 or at least {LEAST_COEFFICIENT:g} in size")
+    return WeightedPoints(support, alpha)

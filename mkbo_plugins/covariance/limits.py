@@ -62,7 +62,19 @@ BOUND = Range(-1e300, 1e300)
 """Numbers between which a constraint keeps a sum."""
 
 SCALE = Range(1e-30, 1e30)
-"""Squared length scales and weights of coordinates."""
+"""Scales of a mixture."""
+
+WEIGHT = Range(1e-30, 1e15)
+"""Weights of coordinates, and their ratio to the squared length scale."""
+
+SIGMA = Range(1e-15, 1e30)
+"""Squared length scale."""
+
+LOG10_SERIES = 250
+"""Degree of a series times the logarithm, to base 10, of 1 and the weights together."""
+
+LEAST_COEFFICIENT = 1e-250
+"""Least size of a dual coefficient that is not 0."""
 
 SHARE = Range(0, 1e30)
 """Variances of a mixture's components, and coefficients of a series."""

@@ -27,6 +27,9 @@ from mkbo_plugins.tables.labels import balanced_weights
 from mkbo_plugins.tables.replicates import joined_replicates, replicates_note
 from mkbo_plugins.tables.table import Task, TrainingTable
 
+MOST_AT_ONCE = 10_000
+"""Rows that are predicted at a time, as memory grows with their number times that of support vectors."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -183,7 +186,8 @@ def _sample_note(
     decision: DecisionFunction, X: Float[np.ndarray, "N d"], data: TrainingTable, used: Int[np.ndarray, " n"]
 ) -> SampleWarning:
     others = np.setdiff1d(np.arange(len(X)), used)
-    predicted, values = np.asarray(decision(X[others])), data.y[others]
+    blocks = np.array_split(others, 1 + len(others) // MOST_AT_ONCE)
+    predicted, values = np.concatenate([np.asarray(decision(X[block])) for block in blocks]), data.y[others]
     if data.classes is None:
         error = float(np.sqrt(np.mean((predicted - values) ** 2)))
         quality = f"with a root mean squared error of {error:.4g}, their standard deviation being {values.std():.4g}"
