@@ -232,7 +232,9 @@ def test_the_best_way_is_taken_where_none_is_good_enough(monkeypatch):
     best_of_each = {((0, 3e-3), (0, 1e-3), (0, 2e-3)): 1, ((2, 1e-16), (1, 1e-3), (1, 1e-12)): 2, ((1, 0), (1, 0)): 0}
     for found, best in best_of_each.items():
         ready = [
-            SimpleNamespace(worst_error=lambda error=error: error, unresolved=lambda count=count: count)
+            SimpleNamespace(
+                diagonal=np.ones(1), worst_error=lambda error=error: error, unresolved=lambda count=count: count
+            )
             for count, error in found
         ]
         forms = [SimpleNamespace(prepare=lambda X, points=points: points) for points in ready]

@@ -7,8 +7,8 @@ double-double arithmetic.
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluation.feature_sum import PRODUCT_COST, FeatureSum
-from mkbo_plugins.core.evaluation.features import Weights, monomial_weights
+from mkbo_plugins.core.evaluation.features import EPS, Weights, monomial_weights
 from mkbo_plugins.core.evaluation.mixed_pairs import MixedPairSum
 from mkbo_plugins.core.evaluation.monomials import Monomials
 from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
@@ -52,6 +52,9 @@ matrix indefinite."""
 
 NOTHING = -1e5
 """Logarithm of a factor that makes zero of any number."""
+
+SUSPECT = 1e-16
+"""Mantissas of diagonals from which down they may be rounded coefficients and no more."""
 
 KEPT_POINTS = 4
 """Sets of points that are kept ready, such as the training inputs of a model."""
@@ -141,7 +144,7 @@ class CertifiedEvaluator:
         """
         best: tuple[tuple[int, float], list[Prepared]] | None = None
         for form in self._candidates(sets, sizes, entries):
-            points = [self._points.get(id(form), (Z,), form.prepare) for Z in sets]
+            points = [self._points.get(id(form), (Z,), partial(self._made_ready, form)) for Z in sets]
             error = max(P.worst_error() for P in points)
             limit = self.tolerance * (1.0 if isinstance(form, FeatureSum) else PAIR_SHARE)
             # A diagonal that one form cannot tell from zero another one may.
@@ -152,6 +155,29 @@ class CertifiedEvaluator:
                 best = rank, points
         assert best is not None
         return best[1]
+
+    def _made_ready(self, form: SumForm, X: Float[Array, "n d"]) -> Prepared:
+        """Return points whose errors include diagonals that rounded coefficients alone may make.
+
+        Coefficients of a support vector machine sum to zero up to their last digit; finer arithmetic would take what is
+        left of it for a diagonal.
+        """
+        P = form.prepare(X)
+        few = P.diagonal <= SUSPECT
+        if not self.tables or not bool(array_namespace(few).any(few)):
+            return P
+        xp = array_namespace(few)
+        Q = self._absolute.prepare(P.points[few])
+        largest = Q.diagonal * xp.exp(xp.clip(2 * (Q.half_log_scale - P.half_log_scale[few]), None, 700.0))
+        rounding, error = EPS**2 * largest, xp.asarray(P.error, copy=True)
+        error[few] = xp.where(P.diagonal[few] <= rounding, xp.maximum(error[few], rounding), error[few])
+        return replace(P, error=error)
+
+    @cached_property
+    def _absolute(self) -> PairSum:
+        """The pair sum of points and coefficients without their signs, so that nothing cancels."""
+        tables = tuple(WeightedPoints(np.abs(table.points), np.abs(table.alpha)) for table in self.tables)
+        return compose(self.base, tables, self.dimension)
 
     def shared(self, key: Hashable, P: Prepared, Q: Prepared, compute: Callable[[], Array]) -> Array:
         """Return a result between points that batches share, kept for as long as they are the points kept ready."""
