@@ -241,8 +241,8 @@ def _ard_notes(converged: bool) -> list[MkboWarning]:
         return []
     return [
         SolverWarning(
-            "the evidence of the table did not converge; harmless if held-out predictions are good, as where values have "
-            "no noise, else check the target for outliers"
+            "the evidence of the table did not converge; harmless if held-out predictions are good, as where values "
+            "have no noise, else check the target for outliers"
         )
     ]
 
