@@ -389,12 +389,6 @@ SETTINGS = [
     ("reweight infinite", lambda: reweight(Linear(), [[1.0]], [np.inf]), KernelError, ["finite"]),
     ("reweight dimension", lambda: reweight(Linear(weights=(1, 2)), [[1.0]], [1.0]), KernelError, ["[1, 2]"]),
     ("reweight a name", lambda: reweight("se", [[1.0]], [1.0]), KernelError, ["free", "str"]),
-    (
-        "reweight a normalised kernel",
-        lambda: reweight(normalise(Linear()), [[1.0]], [1.0]),
-        KernelError,
-        ["NormalisedKernel", "normalise afterwards"],
-    ),
     ("normalise a name", lambda: normalise("se"), KernelError, ["free", "str"]),
 ]
 

@@ -239,7 +239,12 @@ def held_out_error(data: TrainingTable, residuals: Float[np.ndarray, " N"]) -> f
 def _ard_notes(converged: bool) -> list[MkboWarning]:
     if converged:
         return []
-    return [SolverWarning("the evidence of the table did not converge; check its target for outliers")]
+    return [
+        SolverWarning(
+            "the evidence of the table did not converge; harmless if held-out predictions are good, as where values "
+            "have no noise, else check the target for outliers"
+        )
+    ]
 
 
 def _selection_notes(selection: Selection) -> list[MkboWarning]:

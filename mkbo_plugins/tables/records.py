@@ -79,7 +79,7 @@ def _of_states(table: "pd.DataFrame", names: Sequence[str], texts: frozenset[str
             Record(
                 (name,),
                 f"column {name!r} says how runs ended, which is no setting: leave it out with table.drop(columns=...) "
-                f"(--ignore){rows if others else ''}",
+                f"(--ignore){rows}",
             )
         )
     return found
