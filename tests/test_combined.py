@@ -10,7 +10,7 @@ import pytest
 
 from mkbo_plugins import CombinedCovariance, ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core import reweight
-from mkbo_plugins.core.training.svr import fit_machine
+from mkbo_plugins.core.training.svr import fit_polished
 from mkbo_plugins.covariance.base import GRAM_FORMS
 from mkbo_plugins.errors import FitError, KernelError, MkboError, MkboWarning, SpaceError, TableError
 from tests.several_tables import (
@@ -107,7 +107,7 @@ def test_machines_of_a_chain_are_trained_with_one_kernel(kernel):
     cov = pretrain(tables, "y", SPACE, combine="chain", kernel=kernel, **SETTINGS)
     Z = cov.to_coordinates(tables[0])
     record, weighted = cov.earlier[0], cov.fixed.earlier[0]
-    fit = fit_machine(np.asarray(cov.kernel.gram(Z)), tables[0]["y"].to_numpy(), record.C, record.epsilon)
+    fit = fit_polished(np.asarray(cov.kernel.gram(Z)), tables[0]["y"].to_numpy(), record.C, record.epsilon)
     np.testing.assert_array_equal(weighted.points, Z[fit.alpha != 0])
     np.testing.assert_array_equal(weighted.alpha, fit.alpha[fit.alpha != 0])
 
