@@ -178,7 +178,7 @@ def polytope(parameters: Sequence[Parameter], constraints: Sequence[LinearConstr
     return Polytope(
         np.array([p.lower for p in numeric]),
         np.array([p.upper for p in numeric]),
-        np.array([[weight.get(p.name, 0.0) for p in numeric] for weight in weights]).reshape(-1, len(numeric)),
+        np.array([[weight.get(p.name, 0.0) for p in numeric] for weight in weights]).reshape(len(weights), len(numeric)),
         np.array([constraint.least for constraint in constraints]),
         np.array([constraint.most for constraint in constraints]),
         np.array([p.integer for p in numeric], dtype=bool),
