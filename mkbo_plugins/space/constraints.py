@@ -175,10 +175,11 @@ def polytope(parameters: Sequence[Parameter], constraints: Sequence[LinearConstr
     """Return the region of those parameters, in this order, that constraints name; all must be numeric."""
     numeric = [p for p in parameters if isinstance(p, Numeric)]
     weights = [dict(constraint.coefficients) for constraint in constraints]
+    rows = np.array([[weight.get(p.name, 0.0) for p in numeric] for weight in weights])
     return Polytope(
         np.array([p.lower for p in numeric]),
         np.array([p.upper for p in numeric]),
-        np.array([[weight.get(p.name, 0.0) for p in numeric] for weight in weights]).reshape(len(weights), len(numeric)),
+        rows.reshape(len(weights), len(numeric)),
         np.array([constraint.least for constraint in constraints]),
         np.array([constraint.most for constraint in constraints]),
         np.array([p.integer for p in numeric], dtype=bool),
