@@ -42,10 +42,12 @@ def test_designs_and_models_keep_the_experiments_constraints(three_cov, recwarn)
     campaign = client(dict.fromkeys("ab", (0, 1)), ["a + b <= 1", "a + 2 * b <= 1.2"], [rest])
     use_pretrained(campaign, three_cov, initial_trials=3, direction="same")
     assert not [w for w in recwarn if issubclass(w.category, TableWarning)]
-    for _ in range(4):
+    for trial in range(4):
+        # The design keeps constraints to rounding; the host's own solver, which searches with the model, to about 1e-6.
+        slack = 1e-9 if trial < 3 else 1e-6
         for index, point in campaign.get_next_trials(max_trials=1).items():
-            assert point["a"] + point["b"] <= 1 + 1e-9
-            assert point["a"] + 2 * point["b"] <= 1.2 + 1e-9
+            assert point["a"] + point["b"] <= 1 + slack
+            assert point["a"] + 2 * point["b"] <= 1.2 + slack
             campaign.complete_trial(index, {"y": point["a"] - point["b"]})
     nodes = [run._generation_node_name for run in campaign._generation_strategy._generator_runs]
     assert nodes == ["TableDesign"] * 3 + ["Pretrained"]
