@@ -9,6 +9,7 @@ from ax.core.search_space import SearchSpace
 
 from mkbo_plugins.ax.encoding import encodings, source, target_names
 from mkbo_plugins.core.region.polytope import Polytope
+from mkbo_plugins.space.constraints import coefficient_rows
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.constraints import warn_of_lost
 
@@ -40,7 +41,7 @@ def warn_of_lost_in_experiment(
     region = Polytope(
         np.array([p.lower for p in ranges], dtype=float),
         np.array([p.upper for p in ranges], dtype=float),
-        np.array([[c.constraint_dict.get(name, 0.0) for name in names] for c in rows]).reshape(-1, len(names)),
+        coefficient_rows([c.constraint_dict for c in rows], names),
         np.full(len(rows), -np.inf),
         np.array([c.bound for c in rows], dtype=float),
         np.zeros(len(names), dtype=bool),

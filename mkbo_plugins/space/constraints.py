@@ -171,15 +171,21 @@ class LinearConstraint:
         return None
 
 
+def coefficient_rows(
+    constraints: Sequence[Mapping[str, float]], names: Sequence[str]
+) -> Float[np.ndarray, "constraints names"]:
+    """Return coefficients by name as rows, 0 where a name is missing; there may be no constraint, or no name."""
+    rows = [[coefficients.get(name, 0.0) for name in names] for coefficients in constraints]
+    return np.array(rows, dtype=float).reshape(len(constraints), len(names))
+
+
 def polytope(parameters: Sequence[Parameter], constraints: Sequence[LinearConstraint]) -> Polytope:
     """Return the region of those parameters, in this order, that constraints name; all must be numeric."""
     numeric = [p for p in parameters if isinstance(p, Numeric)]
-    weights = [dict(constraint.coefficients) for constraint in constraints]
-    rows = np.array([[weight.get(p.name, 0.0) for p in numeric] for weight in weights])
     return Polytope(
         np.array([p.lower for p in numeric]),
         np.array([p.upper for p in numeric]),
-        rows.reshape(len(weights), len(numeric)),
+        coefficient_rows([dict(constraint.coefficients) for constraint in constraints], [p.name for p in numeric]),
         np.array([constraint.least for constraint in constraints]),
         np.array([constraint.most for constraint in constraints]),
         np.array([p.integer for p in numeric], dtype=bool),

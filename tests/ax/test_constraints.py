@@ -80,3 +80,9 @@ def test_a_choice_may_have_new_levels_beside_a_constraint(recwarn):
         ((index, point),) = campaign.get_next_trials(max_trials=1).items()
         assert point["a"] + point["b"] <= 1 + 1e-9
         campaign.complete_trial(index, {"y": point["a"]})
+
+
+def test_an_experiment_of_choices_only_is_told_too(recipe_cov):
+    choices = [ChoiceParameterConfig(name=name, values=[10, 20, 30], parameter_type="float") for name in PARTS]
+    with pytest.warns(TableWarning, match="= 100, but the experiment does not"):
+        use_pretrained(client({}, [], choices), recipe_cov)
