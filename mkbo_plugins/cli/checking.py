@@ -28,7 +28,7 @@ from mkbo_plugins.tables.doubts import doubts_of_columns
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file
 from mkbo_plugins.tables.inspection import Finding, Severity, inspect_table
 from mkbo_plugins.tables.spacefiles import space_text
-from mkbo_plugins.tables.taken import take_parameters, taken_columns
+from mkbo_plugins.tables.taken import sums_kept, take_parameters, taken_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +89,7 @@ def check(
             left_out = [name for name in columns if name not in {target, *(p.name for p in known)}]
             doubts = doubts_of_columns(data, known, target, described=False, named=chosen is not None)
             asked = {name for doubt in doubts for name in doubt.no_parameters}
-            write_new(write_space, space_text(known, left_out, taken.constraints, asked).encode())
+            write_new(write_space, space_text(known, left_out, sums_kept(data, known), asked).encode())
     findings = sorted([*notes, *findings], key=lambda finding: finding.severity is Severity.REMARK)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if as_json:

@@ -27,7 +27,7 @@ from mkbo_plugins.pretraining.training import pretrain as train
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.doubts import doubts_of_columns
 from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, sheet_of
-from mkbo_plugins.tables.taken import NOTHING_VARIES, take_parameters, taken_columns
+from mkbo_plugins.tables.taken import NOTHING_VARIES, sums_kept, take_parameters, taken_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,6 +174,7 @@ def _space_from_table(
         warnings.warn(taken.left_out, TableWarning, stacklevel=1)
     if not taken.parameters:
         raise TableError(NOTHING_VARIES)
-    print_parameters(console, taken.parameters, taken.constraints)
+    sums = sums_kept(table, taken.parameters)
+    print_parameters(console, taken.parameters, sums)
     console.print(HOW_TAKEN, soft_wrap=True)
-    return ParameterSpace(taken.parameters, taken.constraints)
+    return ParameterSpace(taken.parameters, sums)

@@ -29,14 +29,11 @@ class Taken:
         Columns that are left out since they do not vary.
     faults
         What is wrong with each other column, by name.
-    constraints
-        That columns sum to a constant, where they do in every row.
     """
 
     parameters: tuple[Parameter, ...]
     constant: tuple[str, ...]
     faults: dict[str, str]
-    constraints: tuple[LinearConstraint, ...]
 
     @property
     def left_out(self) -> str:
@@ -65,11 +62,11 @@ def take_parameters(table: "pd.DataFrame", names: Sequence[str]) -> Taken:
             parameters.append(parameter_of_column(table[name]))
         except SpaceError as error:
             faults[name] = str(error)
-    return Taken(tuple(parameters), tuple(constant), faults, _sums(table, parameters))
+    return Taken(tuple(parameters), tuple(constant), faults)
 
 
-def _sums(table: "pd.DataFrame", parameters: Sequence[Parameter]) -> tuple[LinearConstraint, ...]:
-    """Return constraints for numbers that sum to a constant in every row."""
+def sums_kept(table: "pd.DataFrame", parameters: Sequence[Parameter]) -> tuple[LinearConstraint, ...]:
+    """Return constraints for parameters, taken from a table, that sum to a constant in every row."""
     numeric = {p.name: table[p.name].tolist() for p in parameters if isinstance(p, Numeric)}
     constraints: tuple[LinearConstraint, ...] = ()
     for found in filter(lambda one: one.complete, constant_sums(numeric)):
