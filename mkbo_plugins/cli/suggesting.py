@@ -126,7 +126,7 @@ def suggest(
         required = [] if table is None else [Required.from_table(r, table, outcome, searched) for r in requirements]
         deviations = None if noise is None else _noise(table, outcome, noise)
         if out is not None:
-            _check_merged(out, outcome, searched, trials)
+            _check_replaced(out, outcome, searched, trials)
         from mkbo_plugins.botorch.suggest import suggest as advise
 
         advice = advise(
@@ -238,21 +238,30 @@ def _trials(
     return Trials.from_table(table, target, space), target
 
 
-def _check_merged(out: Path, outcome: str, space: ParameterSpace, trials: Trials) -> None:
-    """Raise a `TableError` if earlier suggestions in the file to be replaced have outcomes that were not passed on."""
-    if not out.exists():
+def _check_replaced(out: Path, outcome: str, space: ParameterSpace, trials: Trials) -> None:
+    """Raise a `TableError` if the file to be replaced is no table of suggestions, or one with outcomes still needed."""
+    if not out.exists() or not out.stat().st_size:
         return
     try:
         earlier = read_table_file(out, space)
-        measured = earlier[earlier[outcome].notna()]
-        points = space.to_raw(measured)
-    except (MkboError, KeyError):
-        return  # not a table of suggestions, so that no outcome of theirs is in it
-    lost = np.flatnonzero(differ(points, np.concatenate([trials.X, trials.failed])))
+        points = space.to_raw(earlier)
+    except MkboError as error:
+        raise TableError(
+            f"{out} would be replaced, but is not a table of suggestions for these parameters ({error}); name another "
+            "file, or delete it"
+        ) from None
+    missing = [name for name in OWN_COLUMNS if name not in earlier]
+    if missing:
+        raise TableError(
+            f"{out} would be replaced, but is not a table of suggestions: it has no column {missing[0]!r}; name "
+            "another file, or delete it"
+        )
+    measured = np.flatnonzero(earlier[outcome].notna()) if outcome in earlier else np.array([], int)
+    lost = measured[differ(points[measured], np.concatenate([trials.X, trials.failed]))]
     if len(lost):
         raise TableError(
             f"{out} would be replaced, but has outcomes in column {outcome!r} of experiments that are not among those "
-            f"done, in {RowNames.of(measured).at(lost)}; add them to the table of --done, or name another file"
+            f"done, in {RowNames.of(earlier).at(lost)}; add them to the table of --done, or name another file"
         )
 
 

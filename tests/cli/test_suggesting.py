@@ -61,6 +61,25 @@ def test_measured_suggestions_are_not_replaced_before_they_are_passed_on(run, fo
     assert pd.read_csv("next.csv")["hardness"].isna().all()
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("power,rate,layers,gas,hardness\n1000,50,2,Argon,3.5\n", "no column 'predicted'"),
+        ("speed,gap\n1,2\n", "not a table of suggestions for these parameters"),
+        ("years of work", "not a table of suggestions for these parameters"),
+    ],
+)
+def test_a_table_of_another_kind_is_not_replaced(run, folder, content, reason):
+    Path("data.csv").write_text(content)
+    result = run(*SUGGEST, "--done", "done.csv", "--out", "data.csv")
+    assert result.exit_code == 2
+    said = " ".join(result.output.split())
+    assert "data.csv would be replaced" in said
+    assert reason in said
+    assert "delete it" in said
+    assert Path("data.csv").read_text() == content
+
+
 def test_pending_rows_move_the_next_suggestion_elsewhere(run, folder, done):
     first, second = _suggestions(run(*SUGGEST, "--done", "done.csv", "-n", 2, "--json"))
     pending = pd.DataFrame([first["point"]])
