@@ -350,8 +350,8 @@ class PairSum(SumForm):
         additions = self.terms / BLOCK_PAIRS
         root = xp.sqrt(squares * (1 + additions / 256))
         root = root if self.blocks.widest is None else root + self._left_out
-        # Errors of the rest grow with exponents. Stating them as if that began at NEAR^2 makes this a bound also between
-        # such a point and another, whose exponents with it are at most the root of the product of both.
+        # Errors of the rest grow with exponents. Stated as if that began at NEAR^2 they bound also those between such a
+        # point and another, whose exponents with it are at most the root of the product of both.
         share = xp.clip(self._nearness(U) / self._near, None, 1.0)
         # Rounding of the argument is common to all terms and acts like a step of it.
         rounding = EPS * (4 * (1 + reach) + math.sqrt(additions) / 2) * xp.abs(mantissa)
