@@ -324,7 +324,7 @@ class PairSum(SumForm):
     ) -> Float[Array, " m"]:
         """Return error estimates (m,) of sums at U >= 0."""
         xp = array_namespace(U)
-        squares, reach = xp.zeros_like(scale), xp.zeros_like(scale)
+        squares, reach, whole = xp.zeros_like(scale), xp.zeros_like(scale), xp.zeros_like(scale)
         arguments = self._arguments(U, scale)
         some_zero = xp.astype(xp.any(U == 0, axis=1, keepdims=True), U.dtype)
         sides = xp.concat([U, some_zero, 1 - some_zero], axis=1)
@@ -344,6 +344,7 @@ class PairSum(SumForm):
                 # What k terms have in common adds up k times, not like k independent errors.
                 shared = self._unit_error * xp.matmul(sides[rows, :], xp.matrix_transpose(common[index, :]))
                 squares[rows] += xp.sum(terms**2 * (relative**2 + shared**2), axis=1)
+                whole[rows] += xp.sum(terms, axis=1)
         if self.kernel.exponent_rate is None:
             return squares + 4 * EPS * (1 + reach) * xp.abs(mantissa)
         # So often a partial sum is rounded, which is about as large as the root of the sum of squares, or the result.
@@ -355,7 +356,10 @@ class PairSum(SumForm):
         share = xp.clip(self._nearness(U) / self._near, None, 1.0)
         # Rounding of the argument is common to all terms and acts like a step of it.
         rounding = EPS * (4 * (1 + reach) + math.sqrt(additions) / 2) * xp.abs(mantissa)
-        return share * root + rounding + self.blocks.origin.error * xp.exp(-scale)
+        error = share * root + rounding + self.blocks.origin.error * xp.exp(-scale)
+        # Coefficients of a support vector machine sum to zero up to their last digit: what is left of it is no value.
+        least = EPS**2 * whole
+        return xp.where(xp.abs(mantissa) <= least, xp.maximum(error, least), error)
 
     @property
     def _near(self) -> float:
