@@ -47,6 +47,13 @@ def test_equal_terms_at_the_middle_of_the_frame_are_not_added_up():
     assert ratio <= 1
 
 
+def test_weights_of_alternating_coefficients_are_within_their_errors():
+    """Sums of equal numbers of either sign, of which a vector unit's lane may get one sign only."""
+    ratio, _, form = largest_ratio(make_case(214073), "auto")
+    assert form == "features"
+    assert ratio <= 1
+
+
 def test_what_features_leave_out_attains_its_bound():
     """In one coordinate little but the next power is left out: an error next to what is stated needs no margin."""
     case = make_case(1546)
