@@ -181,7 +181,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             sum in double-double arithmetic, slow.
         tolerance
             Largest error of K^E(x, x'), relative to sqrt(K^E(x, x) K^E(x', x')), between 1e-14 and 1e-2. Where
-            K^E(x, x) nearly vanishes, as that of an exponential kernel close to the middle of the frame, even
+            K^E(x, x) nearly vanishes, as that of an exponential kernel may close to the middle of the frame, even
             double-double arithmetic may not keep it; `gram_error` says what holds.
 
         Raises

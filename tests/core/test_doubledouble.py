@@ -13,6 +13,7 @@ from mkbo_plugins.core.evaluation.doubledouble import (
     add,
     dot,
     exp,
+    expm1,
     from_double,
     log,
     multiply,
@@ -132,6 +133,15 @@ def test_exp_is_accurate(convert):
     result = exp(as_pair(x, convert))
     assert max(relative_errors(exactly(result, MP.mpf), expected)) <= 3 * EPS
     assert (float(result.hi[-1]), float(result.lo[-1])) == (1.0, 0.0)
+
+
+def test_expm1_is_accurate_relative_to_itself(convert):
+    rng = np.random.default_rng(1)
+    hi = rng.choice([-1.0, 1.0], 2000) * 2.0 ** rng.uniform(-300, -16, 2000)
+    x = DoubleDouble(hi, hi * rng.uniform(-1, 1, hi.size) * 2.0**-54)
+    expected = [MP.expm1(value) for value in exactly(x, MP.mpf)]
+    assert max(relative_errors(exactly(expm1(as_pair(x, convert)), MP.mpf), expected)) <= 6 * EPS
+    assert exactly(expm1(from_double(convert(np.zeros(1))))) == [0]
 
 
 def test_exp_is_the_same_in_torch():

@@ -1,6 +1,7 @@
 """Explicit features with their certificate, and the choice between ways to evaluate."""
 
 import itertools
+import math
 import pickle
 from types import SimpleNamespace
 
@@ -263,15 +264,40 @@ def test_a_form_that_tells_a_diagonal_from_zero_comes_before_one_that_does_not()
     rng = np.random.default_rng(21)
     resolved = 0
     for sigma in (0.1, 1.0, 10.0):
-        for scale in (1e-7, 1e-8, 1e-9):
+        for scale in (1e-6, 3e-7, 1e-7):
             support, alpha = make_table(3, rng, 30)
-            kernel = reweight(Exponential(sigma=sigma), support, alpha - np.array([alpha.sum(), *np.zeros(29)]))
+            # Without a constant and a linear part, so that little is left near the middle of the frame.
+            parts = np.column_stack([np.ones(30), support])
+            kernel = reweight(
+                Exponential(sigma=sigma), support, alpha - parts @ np.linalg.lstsq(parts, alpha, rcond=None)[0]
+            )
             chosen, X = certified(kernel), np.vstack([scale * rng.uniform(-1, 1, (1, 3)), rng.uniform(-1, 1, (2, 3))])
             P, _ = chosen.prepare(X)
             best = chosen.extended.prepare(X)
             assert P.vanishing.tolist() == best.vanishing.tolist()
             resolved += bool(chosen.pairs.prepare(X).vanishing.any() and not P.vanishing.any())
     assert resolved >= 5
+
+
+@pytest.mark.parametrize("choice", ["features", "pairs", "extended", "auto"])
+def test_what_rounded_coefficients_leave_at_the_middle_is_zero(choice):
+    rng = np.random.default_rng(22)
+    support, alpha = make_table(2, rng, 30)
+    alpha = alpha - alpha.mean()
+    alpha[0] -= alpha.sum()
+    assert 0 < abs(math.fsum(alpha)) < 1e-15
+    chosen = certified(reweight(Exponential(), support, alpha), choice=choice)
+    P, _ = chosen.prepare(np.array([[0.0, 0.0], [1e-6, 0.0], [0.3, -0.4]]))
+    assert P.vanishing.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("choice", ["pairs", "extended"])
+@pytest.mark.parametrize("sigma", [1.0, 1e-4])
+def test_points_too_far_for_exponents_are_refused(sigma, choice):
+    kernel = reweight(Exponential(sigma=sigma), *make_table(2, np.random.default_rng(23)))
+    for x in (1e8, 1e30):
+        with pytest.raises(KernelError, match="exponents of the series go beyond"):
+            certified(kernel, choice=choice).prepare(np.array([[0.5, 0.5], [x, -x]]))
 
 
 def test_precise_features_are_charged_as_much():

@@ -1,15 +1,17 @@
 """The pair sums against a double loop, their gradients, blocks, precision and error estimates."""
 
+import itertools
 import math
 import pickle
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mkbo_plugins.core import Exponential, Polynomial, SquaredExponential, reweight
-from mkbo_plugins.core.evaluation import pair_sum
+from mkbo_plugins.core.evaluation import pair_blocks, pair_sum
 from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
 from tests.core.helpers import (
     FAMILIES,
@@ -132,7 +134,8 @@ def test_block_sizes_do_not_matter(family, block, largest, monkeypatch):
     X, Y = rng.uniform(-1, 1, (5, 2)), rng.uniform(-1, 1, (3, 2))
     whole = everything(reweight(FAMILIES[family](), *table), X, Y)
     monkeypatch.setattr(pair_sum, "BLOCK_ENTRIES", block)
-    monkeypatch.setattr(pair_sum, "MAX_ENTRIES", largest)
+    for module in (pair_blocks, pair_sum):
+        monkeypatch.setattr(module, "MAX_ENTRIES", largest)
     np.testing.assert_allclose(everything(reweight(FAMILIES[family](), *table), X, Y), whole, rtol=1e-10, atol=1e-11)
 
 
@@ -151,7 +154,8 @@ def test_memory_does_not_hold_points_times_pairs():
 
 
 def test_memory_of_many_pairs_is_bounded(monkeypatch):
-    monkeypatch.setattr(pair_sum, "MAX_ENTRIES", 1 << 12)
+    for module in (pair_blocks, pair_sum):
+        monkeypatch.setattr(module, "MAX_ENTRIES", 1 << 12)
     rows = 600
     form = pairs_of(reweight(SquaredExponential(), *make_table(2, np.random.default_rng(11), rows)))
     assert peak_bytes(lambda: form.pointwise(np.array([0.3, 0.4]))) < rows**2 / 2 * 8
@@ -203,6 +207,30 @@ def test_error_estimate_is_no_excuse():
     form = pairs_of(make_reweighted("squared_exponential", 2, np.random.default_rng(5)))
     total = form.pointwise(np.array([0.3, 0.2]))
     assert float(total.error) < 1e-12 * float(total.mantissa)
+
+
+@pytest.mark.parametrize(("form", "relative"), [(PairSum, 1e-7), (ExtendedPairSum, 1e-12)])
+def test_sums_that_cancel_near_the_middle_of_the_frame(form, relative):
+    """The root of a point's diagonal falls with its distance from the middle, where coefficients sum to zero."""
+    rng = np.random.default_rng(17)
+    support, alpha = rng.uniform(-1, 1, (40, 2)), np.resize([1.0, -1.0], 40)
+    X = rng.uniform(-1, 1, (12, 2)) * 10.0 ** -np.arange(12)[:, None]
+    pairs = pairs_of(reweight(Exponential(), support, alpha), form)
+    P = pairs.prepare(X)
+    assert (P.error <= relative * P.diagonal).all()
+    found, scale = pairs.between(P, P)[0], np.add.outer(P.half_log_scale, P.half_log_scale)
+    with mpmath.workdps(60):
+        z = [[mpmath.mpf(value) for value in point] for point in support]
+        products = [[[a * b for a, b in zip(one, other, strict=True)] for other in z] for one in z]
+        for i, j in itertools.combinations_with_replacement(range(0, len(X), 3), 2):
+            u = [mpmath.mpf(a) * mpmath.mpf(b) for a, b in zip(X[i], X[j], strict=True)]
+            exact = mpmath.fsum(
+                a * b * mpmath.exp(mpmath.fdot(u, products[k][m]))
+                for k, a in enumerate(alpha)
+                for m, b in enumerate(alpha)
+            )
+            error = abs(found[i, j] - exact * mpmath.exp(-scale[i, j]))
+            assert error <= math.sqrt(P.error[i] * P.error[j])
 
 
 @pytest.mark.parametrize("form", [PairSum, *PRECISE])

@@ -8,7 +8,7 @@ import pytest
 
 from mkbo_plugins.core import SquaredExponential, normalise, reweight
 from mkbo_plugins.core.evaluation import doubledouble as dd
-from mkbo_plugins.core.evaluation import pair_sum
+from mkbo_plugins.core.evaluation import pair_blocks, pair_sum
 from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
 from mkbo_plugins.core.evaluation.pair_terms import PairTerms, merge, significant_terms
 from tests.core.helpers import FAMILIES, numeric_gradient, smallest_eigenvalue
@@ -44,7 +44,7 @@ def gram(form, X, Y=None):
 
 def unmerged(monkeypatch, kernel, form):
     with monkeypatch.context() as patch:
-        patch.setattr(pair_sum, "merge", lambda terms: terms)
+        patch.setattr(pair_blocks, "merge", lambda terms: terms)
         found = pairs_of(kernel, form)
         assert found.terms == found.pairs
     return found
@@ -52,9 +52,9 @@ def unmerged(monkeypatch, kernel, form):
 
 def with_all_terms(monkeypatch, kernel, form):
     with monkeypatch.context() as patch:
-        patch.setattr(pair_sum, "WIDE_EXPONENT", np.inf)
+        patch.setattr(pair_blocks, "WIDE_EXPONENT", np.inf)
         found = pairs_of(kernel, form)
-        assert found._widest is None
+        assert found.blocks.widest is None
     return found
 
 
@@ -82,7 +82,7 @@ def test_merging_keeps_more_precise_sums_precise(form, monkeypatch):
 
 def test_terms_that_cancel_are_left_out():
     corners = np.array(list(itertools.product([-1.0, 1.0], repeat=2)))
-    terms = pairs_of(reweight(SquaredExponential(), corners, [1.0, 1.0, 1.0, -1.0]))._merged
+    terms = pairs_of(reweight(SquaredExponential(), corners, [1.0, 1.0, 1.0, -1.0])).blocks.merged
     # Each product of two different corners comes from two pairs, of opposite coefficients.
     np.testing.assert_array_equal(terms.products.hi, [[1.0, 1.0]])
 

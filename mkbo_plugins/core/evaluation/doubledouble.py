@@ -50,6 +50,9 @@ LOWEST = -746.0
 LEAST_POWER = -1078
 """Exponent of the first entry of the table of powers of two."""
 
+THIRD = DoubleDouble(1 / 3, 2.0**-54 / 3)
+"""One third."""
+
 TILE = 1 << 14
 """Entries that `exp` works on at once, so that its dozen temporaries stay in the second-level cache."""
 
@@ -159,6 +162,15 @@ def exp(x: DoubleDouble) -> DoubleDouble:
         for start in range(0, max(1, hi.shape[0]), TILE)
     ]
     return DoubleDouble(*(xp.reshape(xp.concat(part), x.hi.shape) for part in zip(*tiles, strict=True)))
+
+
+def expm1(x: DoubleDouble) -> DoubleDouble:
+    """Return ``exp(x) - 1`` for x from -2**-16 to 2**-16 with a relative error of at most ``6 * eps``."""
+    one = array_namespace(x.hi).ones_like(x.hi)
+    # Of the series x (1 + x/2 (1 + x/3 (1 + ...))) the rest is so small that its leading half suffices.
+    series = two_sum(one, x.hi / 4 * (1 + x.hi / 5 * (1 + x.hi / 6 * (1 + x.hi / 7))))
+    series = add(from_double(one), multiply(multiply(x, THIRD), series))
+    return multiply(x, add(from_double(one), multiply(scale(x, 0.5), series)))
 
 
 def log(values: Float[np.ndarray, "..."]) -> DoubleDouble:

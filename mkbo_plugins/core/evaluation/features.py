@@ -100,12 +100,14 @@ def _sums(
     Source of the latter: Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019.
     """
     log_damping = base.log_damping(table.points)
-    damped = table.alpha * np.exp(log_damping)
+    # In random order few neighbours have one sign, so that partial sums stay small.
+    order = np.random.default_rng(0).permutation(len(table.alpha))
+    points, damped = table.points[order], (table.alpha * np.exp(log_damping))[order]
     # A term is a product of powers, a coefficient, and an exponential with an error like its exponent.
     of_term = 4 * EPS * (4 + exponents.sum(axis=1) + float(np.abs(log_damping).max()))
     total, squares = np.empty(len(exponents)), np.empty(len(exponents))
     for rows in chunks(len(exponents), CHUNK // len(damped)):
-        values = monomials(table.points, exponents[rows])
+        values = monomials(points, exponents[rows])
         total[rows] = values @ damped
         squares[rows] = values**2 @ damped**2
     return total, of_term * np.sqrt(squares)

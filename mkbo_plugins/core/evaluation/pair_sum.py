@@ -4,7 +4,9 @@
 is evaluated once, and pairs of equal products are one term. For exponential series each argument has a scale of its
 own, ``h_x = max_i (log |c_i| + <<z_i, z_i, x, x>> / (2 sigma))``: no pair's part of ``S(x * y) exp(-h_x - h_y)``
 exceeds 2 and the largest of the diagonal's is at least 1, so that neither far points nor small length scales overflow
-or vanish. Where exponents are large, terms that vanish on these scales are left out.
+or vanish. Where exponents are large, terms that vanish on these scales are left out. Where all are near zero, equal
+terms would be rounded alike and what they leave would be lost: there the sum is ``(sum_i c_i)^2`` and a rest of terms
+``c_i c_j (exp(e_ij) - 1)``.
 
 Errors are estimated with rounding errors of different terms taken as independent (Higham and Mary, "A new approach to
 probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019), with a margin.
@@ -22,34 +24,26 @@ from jaxtyping import Float, Int
 
 from mkbo_plugins.core.arrays import Array, chunks, constant, joined
 from mkbo_plugins.core.evaluation import doubledouble as dd
-from mkbo_plugins.core.evaluation.features import EPS, extended_log_damping, extended_products
-from mkbo_plugins.core.evaluation.pair_terms import PairTerms, concatenate, merge, significant_terms
+from mkbo_plugins.core.evaluation.features import EPS, extended_log_damping
+from mkbo_plugins.core.evaluation.pair_blocks import BLOCK_PAIRS, SCALE_STEPS, SPREAD, PairBlocks
+from mkbo_plugins.core.evaluation.pair_terms import significant_terms
 from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledSum, SumForm, batched
 from mkbo_plugins.core.evaluation.threads import in_threads
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.points import WeightedPoints
+from mkbo_plugins.errors import KernelError
 
 BLOCK_ENTRIES = 1 << 17
 """Entries of one block of exponentials; 1 MiB, so that a block stays in the cache."""
 
-SCALE_STEPS = 1 << 10
-"""Logarithmic scales are multiples of its inverse, so that their sums and differences are exact."""
+NEAR, EXTENDED_NEAR = 2.0**-6, 2.0**-16
+"""Exponents near zero, where a sum is that at the middle of the frame and a rest; and in double-double arithmetic."""
 
-SPREAD = 0.35
-"""Largest number by which a logarithm of a coefficient is shifted; e to twice this is 2, as exponentials repeat."""
-
-ALIKE = 1 << 9
-"""Largest exponents, in roundings of 1, of which all may be rounded alike."""
-
-BLOCK_PAIRS = 1 << 11
-"""Pairs of one block."""
+FARTHEST_EXPONENT = 2.0**40
+"""Half log scales from which on doubles have no room left for what is added to them."""
 
 SUMMED_AT_ONCE = 1 << 6
 """Terms that BLAS adds up, in whatever order."""
-
-WIDE_EXPONENT, WIDE_BLOCK_PAIRS = 100.0, 1 << 14
-"""Largest exponent of one coordinate in the frame from which on most terms vanish at most points, and pairs of one
-block then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,32 +73,37 @@ class PairSum(SumForm):
         """Leave out what can be computed again, so that copies and pickles stay small."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
+    @cached_property
+    def blocks(self) -> PairBlocks:
+        """The terms."""
+        return PairBlocks(self.kernel, self.points, self.sign, self.log_abs, self.log_low)
+
     @property
     def pairs(self) -> int:
         """Number of unordered pairs."""
-        return self.points.shape[0] * (self.points.shape[0] + 1) // 2
+        return self.blocks.pairs
 
     @property
     def terms(self) -> int:
         """Number of terms, at most that of pairs."""
-        return self.pairs if self._merged is None else len(self._merged.sign)
+        return self.blocks.terms
 
     def describe(self) -> str:
         """Return in words what is summed."""
         distinct = "" if self.terms == self.pairs else f", {self.terms:,} of them distinct"
-        local = "" if self._widest is None else ", at each point those that do not vanish there"
+        local = "" if self.blocks.widest is None else ", at each point those that do not vanish there"
         return f"{self.pairs:,} pairs of support vectors{distinct}{local}"
 
     def prepare(self, X: Float[Array, "n d"]) -> Prepared:
         """Return points (n, d) with their diagonal."""
-        return self.on_scale(X, self._half_scale(X) + self._unit)
+        return self.on_scale(X, self._half_scale(X) + self.blocks.unit)
 
     def on_scale(self, X: Float[Array, "n d"], half_log_scale: Float[Array, " n"]) -> Prepared:
         """Return points (n, d) with their diagonal on the scales (n,) that another sum of these terms chose.
 
         A scale chosen anew may be another by one step: before it is rounded up it depends on the order of additions.
         """
-        half = half_log_scale - self._unit
+        half = half_log_scale - self.blocks.unit
         diagonal = self._sum(X, X, half, half)
         error = self._error(X * X, 2 * half, diagonal)
         return Prepared(self, X, half_log_scale, diagonal, error, array_namespace(X).zeros_like(error))
@@ -164,7 +163,7 @@ class PairSum(SumForm):
         half = self._half_scale(root)
         mantissa = self._sum(flat, xp.ones_like(flat), half, half)
         error = self._error(xp.abs(flat), 2 * half, mantissa)
-        scale = 2 * (half + self._unit)
+        scale = 2 * (half + self.blocks.unit)
         return ScaledSum(*(xp.reshape(value, U.shape[:-1]) for value in (mantissa, error, scale)))
 
     def slopes(self, U: Float[Array, "*batch d"], log_scale: Float[Array, "*batch"]) -> Float[Array, "*batch d"]:
@@ -182,18 +181,18 @@ class PairSum(SumForm):
     ) -> Float[Array, "*batch d"]:
         """Return the first derivatives of S, or, along vectors V, the second, of the shape of U."""
         xp = array_namespace(U)
-        flat, scale = xp.reshape(U, (-1, U.shape[-1])), xp.reshape(log_scale, (-1,)) - 2 * self._unit
+        flat, scale = xp.reshape(U, (-1, U.shape[-1])), xp.reshape(log_scale, (-1,)) - 2 * self.blocks.unit
         along = None if V is None else xp.reshape(V, flat.shape)
         derivative = self.kernel.derivative if V is None else self.kernel.second_derivative
         arguments = self._arguments(flat, scale)
         total = xp.zeros_like(flat)
-        for pairs, factors, _ in self._blocks(flat):
+        for pairs, factors, _ in self.blocks.rounded(flat):
             for rows, index in self._meetings(arguments, pairs):
                 some = pairs[index, :]
-                products = some[:, 2:]
+                products = some[:, :-2]
                 if self.kernel.exponent_rate is None:
                     inner = xp.matmul(flat[rows, :], xp.matrix_transpose(products))
-                    terms = derivative(inner) * xp.exp(some[:, 0])
+                    terms = derivative(inner) * xp.exp(some[:, -2])
                 else:
                     terms = self._terms(arguments[rows, :], some)
                 if along is not None:
@@ -209,8 +208,8 @@ class PairSum(SumForm):
 
         def summed(run: slice) -> Float[Array, " m"]:
             i, j = xp.asarray(rows[run], device=place), xp.asarray(columns[run], device=place)
-            half_left = xp.take(P.half_log_scale, i) - self._unit
-            half_right = xp.take(Q.half_log_scale, j) - self._unit
+            half_left = xp.take(P.half_log_scale, i) - self.blocks.unit
+            half_right = xp.take(Q.half_log_scale, j) - self.blocks.unit
             return self._sum(xp.take(P.points, i, axis=0), xp.take(Q.points, j, axis=0), half_left, half_right)
 
         largest = MAX_ENTRIES // 8 // max(1, P.points.shape[1])
@@ -225,56 +224,85 @@ class PairSum(SumForm):
     ) -> Float[Array, " m"]:
         """Return S(left * right) in units of the scales of both, (m,), for points (m, d)."""
         xp = array_namespace(left)
+        near = self._nearness(left * right) < 1
+        if not bool(xp.any(near)):
+            return self._sum_far(left, right, half_left, half_right)
+        total = xp.zeros_like(half_left)
+        for rows, summed in ((near, self._sum_near), (~near, self._sum_far)):
+            total[rows] = summed(left[rows, :], right[rows, :], half_left[rows], half_right[rows])
+        return total
+
+    def _sum_far(
+        self,
+        left: Float[Array, "m d"],
+        right: Float[Array, "m d"],
+        half_left: Float[Array, " m"],
+        half_right: Float[Array, " m"],
+    ) -> Float[Array, " m"]:
+        xp = array_namespace(left)
         arguments = self._arguments(left * right, half_left + half_right)
         total = xp.zeros_like(half_left)
         # Pairs come in the outer loop: where they are too many to be stored, a block is made once.
-        for pairs, factors, _ in self._blocks(left):
+        for pairs, factors, _ in self.blocks.rounded(left):
             for rows, index in self._meetings(arguments, pairs):
                 total[rows] += _weighted_sum(self._terms(arguments[rows, :], pairs[index, :]), factors[index])
         return total
 
-    def _arguments(self, U: Float[Array, "m d"], scale: Float[Array, " m"]) -> Float[Array, "m k"]:
-        """Return what multiplies a pair in its exponent: 1, the scale and the point, (m, 2 + d)."""
+    def _sum_near(
+        self,
+        left: Float[Array, "m d"],
+        right: Float[Array, "m d"],
+        half_left: Float[Array, " m"],
+        half_right: Float[Array, " m"],
+    ) -> Float[Array, " m"]:
+        """Return `_sum` as that at the middle of the frame and a rest of terms ``exp(e) - 1``."""
+        xp = array_namespace(left)
+        U, rest = left * right, xp.zeros_like(half_left)
+        for pairs, factors, _ in self.blocks.rounded(left):
+            coefficients = factors * xp.exp(pairs[:, -2])
+            for rows in self._row_chunks(U):
+                exponents = xp.matmul(U[rows, :], xp.matrix_transpose(pairs[:, :-2]))
+                rest[rows] += _weighted_sum(xp.expm1(exponents), coefficients)
+        return (rest + float(self.blocks.origin.value.hi)) * xp.exp(-(half_left + half_right))
+
+    def _nearness(self, U: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """Return bounds on the exponents at points U (m, d) in units of those that are near zero, (m,)."""
         xp = array_namespace(U)
-        return xp.concat([xp.ones_like(U[:, :1]), -scale[:, None], U], axis=1)
+        if self.kernel.exponent_rate is None:
+            return xp.full_like(U[:, 0], math.inf)
+        return xp.matmul(xp.abs(U), constant(self.blocks.reach / self._near, U))
+
+    def _arguments(self, U: Float[Array, "m d"], scale: Float[Array, " m"]) -> Float[Array, "m k"]:
+        """Return what multiplies a pair in its exponent: the point, 1 and the scale, (m, d + 2)."""
+        xp = array_namespace(U)
+        # Products come first: their sum differs from pair to pair, and so does its rounding when the scale is added.
+        return xp.concat([U, xp.ones_like(U[:, :1]), -scale[:, None]], axis=1)
 
     def _terms(self, arguments: Float[Array, "m k"], pairs: Float[Array, "p k"]) -> Float[Array, "m p"]:
         """Return the terms of S (m, p), without the factors that their rounded coefficients lack."""
         xp = array_namespace(arguments)
         if self.kernel.exponent_rate is None:
-            inner = xp.matmul(arguments[:, 2:], xp.matrix_transpose(pairs[:, 2:]))
-            return self.kernel.series(inner) * xp.exp(pairs[:, 0])
+            inner = xp.matmul(arguments[:, :-2], xp.matrix_transpose(pairs[:, :-2]))
+            return self.kernel.series(inner) * xp.exp(pairs[:, -2])
         # The sum of exponent, coefficient and scale in one product, since passes over memory are what costs.
         return _exponential(xp.matmul(arguments, xp.matrix_transpose(pairs)))
 
     def _meetings(self, arguments: Float[Array, "m k"], pairs: Float[Array, "p k"]) -> Iterator[tuple[Any, Any]]:
         """Yield indices of points and of the pairs of a block that count for them, of few entries together."""
-        if self._widest is None:
-            for rows in chunks(arguments.shape[0], BLOCK_ENTRIES // min(self.terms, BLOCK_PAIRS)):
+        if self.blocks.widest is None:
+            for rows in self._row_chunks(arguments):
                 yield rows, slice(None)
         else:
             least = math.log(self._left_out / self.terms) - SPREAD
-            yield from significant_terms(arguments, pairs, 2 + self._widest, least)
+            yield from significant_terms(arguments, pairs, self.blocks.widest, least)
 
-    @cached_property
-    def _widest(self) -> int | None:
-        """Coordinate of so large exponents that most terms vanish at most points, None where there is none."""
-        if self.kernel.exponent_rate is None:
-            return None
-        # In the frame no pair has larger exponents than one of its points has with itself.
-        exponents = self.kernel.exponent_rate * np.asarray(self.kernel.weighted(self.points)) * self.points
-        reach = exponents.max(axis=0)
-        return int(reach.argmax()) if reach.max() > WIDE_EXPONENT else None
+    def _row_chunks(self, values: Float[Array, "m k"]) -> list[slice]:
+        return chunks(values.shape[0], BLOCK_ENTRIES // min(self.terms, BLOCK_PAIRS))
 
     @property
     def _left_out(self) -> float:
         """Largest sum of the terms that are left out where they vanish, on the scales of both points."""
         return EPS / 128
-
-    @property
-    def _unit(self) -> float:
-        """About the logarithm of the largest coefficient, rounded up; those of all coefficients are relative to it."""
-        return math.ceil(float(self.log_abs.max()) * SCALE_STEPS) / SCALE_STEPS
 
     def _half_scale(self, X: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Return half the log scale of points X (m, d) relative to the unit, (m,)."""
@@ -282,8 +310,14 @@ class PairSum(SumForm):
         squares = constant(np.asarray(self.kernel.weighted(self.points)) * self.points, X)
         # A pair's exponent is at most the mean of those of its points with themselves: N of them bound all.
         exponent = (self.kernel.exponent_rate or 0.0) * xp.matmul(X * X, xp.matrix_transpose(squares))
-        relative = constant(self.log_abs - self._unit, X)
-        return xp.ceil(xp.max(relative[None, :] + exponent / 2, axis=1) * SCALE_STEPS) / SCALE_STEPS
+        relative = constant(self.log_abs - self.blocks.unit, X)
+        half = xp.ceil(xp.max(relative[None, :] + exponent / 2, axis=1) * SCALE_STEPS) / SCALE_STEPS
+        if bool(xp.any(half >= FARTHEST_EXPONENT)):
+            raise KernelError(
+                f"the result overflows: exponents of the series go beyond {2 * FARTHEST_EXPONENT:.0e} at a point, "
+                "which lies too far outside the frame for this sigma; check its units, or take larger sigma"
+            )
+        return half
 
     def _error(
         self, U: Float[Array, "m d"], scale: Float[Array, " m"], mantissa: Float[Array, " m"]
@@ -292,34 +326,45 @@ class PairSum(SumForm):
         xp = array_namespace(U)
         squares, reach, whole = xp.zeros_like(scale), xp.zeros_like(scale), xp.zeros_like(scale)
         arguments = self._arguments(U, scale)
-        for pairs, _, copies in self._blocks(U):
+        some_zero = xp.astype(xp.any(U == 0, axis=1, keepdims=True), U.dtype)
+        sides = xp.concat([U, some_zero, 1 - some_zero], axis=1)
+        for pairs, _, common in self.blocks.rounded(U):
             # Rounding grows with the sizes of what is added up in an exponent, not with its value.
-            sizes = xp.concat([pairs[:, :2], xp.abs(pairs[:, 2:])], axis=1)
+            sizes = xp.concat([xp.abs(pairs[:, :-2]), pairs[:, -2:]], axis=1)
             for rows, index in self._meetings(arguments, sizes):
-                some, point = sizes[index, :], arguments[rows, 2:]
+                some, point = sizes[index, :], arguments[rows, :-2]
                 terms = self._terms(arguments[rows, :], some)
-                exponents = xp.matmul(point, xp.matrix_transpose(some[:, 2:]))
+                exponents = xp.matmul(point, xp.matrix_transpose(some[:, :-2]))
                 reach[rows] = xp.maximum(reach[rows], xp.max(exponents, axis=1))
-                # What k terms have in common adds up k times, not like k independent errors: how a product is rounded,
-                # and how the exponent is when it is added.
-                times, sums = copies[index, :], exponents + scale[rows, None] + SPREAD
-                common = 2 * xp.matmul(point, xp.matrix_transpose(some[:, 2:] * times[:, 1:])) + sums * times[:, 0]
-                terms = terms * (self._relative_error(sums) + self._unit_error * common)
-                # Series other than exponentials have no scale, so that squares might overflow.
-                squares[rows] += xp.sum(terms if self.kernel.exponent_rate is None else terms * terms, axis=1)
+                relative = self._relative_error(exponents + (scale + SPREAD)[rows, None])
+                if self.kernel.exponent_rate is None:
+                    # They have no scale, so that squares might overflow.
+                    squares[rows] += xp.sum(terms * relative, axis=1)
+                    continue
+                # What k terms have in common adds up k times, not like k independent errors.
+                shared = self._unit_error * xp.matmul(sides[rows, :], xp.matrix_transpose(common[index, :]))
+                squares[rows] += xp.sum(terms**2 * (relative**2 + shared**2), axis=1)
                 whole[rows] += xp.sum(terms, axis=1)
         if self.kernel.exponent_rate is None:
             return squares + 4 * EPS * (1 + reach) * xp.abs(mantissa)
         # So often a partial sum is rounded, which is about as large as the root of the sum of squares, or the result.
         additions = self.terms / BLOCK_PAIRS
         root = xp.sqrt(squares * (1 + additions / 256))
-        root = root if self._widest is None else root + self._left_out
-        # Exponents that differ by few roundings only are rounded alike. This is to be a bound also between such a point
-        # and another, for whom errors are independent.
-        alike = (reach > 0) & (reach < ALIKE * self._unit_error)
-        root = root + xp.where(alike, math.sqrt(self.terms) * whole, 0 * whole)
+        root = root if self.blocks.widest is None else root + self._left_out
+        # Errors of the rest grow with exponents. Stated as if that began at NEAR^2 they bound also those between such a
+        # point and another, whose exponents with it are at most the root of the product of both.
+        share = xp.clip(self._nearness(U) / self._near, None, 1.0)
         # Rounding of the argument is common to all terms and acts like a step of it.
-        return root + EPS * (4 * (1 + reach) + math.sqrt(additions) / 2) * xp.abs(mantissa)
+        rounding = EPS * (4 * (1 + reach) + math.sqrt(additions) / 2) * xp.abs(mantissa)
+        error = share * root + rounding + self.blocks.origin.error * xp.exp(-scale)
+        # Coefficients of a support vector machine sum to zero up to their last digit: what is left of it is no value.
+        least = EPS**2 * whole
+        return xp.where(xp.abs(mantissa) <= least, xp.maximum(error, least), error)
+
+    @property
+    def _near(self) -> float:
+        """Exponents that are near zero."""
+        return NEAR
 
     @property
     def _unit_error(self) -> float:
@@ -335,86 +380,6 @@ class PairSum(SumForm):
         # An absolute error of the exponent is a relative one of the term.
         return (6 + (4 + math.sqrt(d)) * exponents) * (2 * EPS)
 
-    def _blocks(self, like: Array) -> Iterator[tuple[Float[Array, "p k"], Float[Array, " p"], Float[Array, "p q"]]]:
-        """Yield what belongs to each unordered pair, a block of them at a time.
-
-        Returns
-        -------
-        iterator of tuples of arrays
-            Rounded logarithms of coefficients, ones and products, (p, 2 + d); the factors of either sign that the
-            coefficients lack, (p,); roots of the numbers of terms that share any coordinate's product, and each one's,
-            (p, 1 + d).
-        """
-        blocks = self._stored if self._stored is not None else self._generate()
-        for pairs, factors, copies in blocks:
-            yield constant(pairs, like), constant(factors, like), constant(copies, like)
-
-    @cached_property
-    def _stored(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]] | None:
-        return None if self._merged is None else list(self._generate())
-
-    def _generate(self) -> Iterator[tuple[Float[np.ndarray, "p k"], Float[np.ndarray, " p"], Float[np.ndarray, "p q"]]]:
-        """Yield `_blocks` as arrays of the host."""
-        rng = np.random.default_rng(0)
-        for (products, coefficient, sign), copies in zip(self._extended_pairs(), self._copies(), strict=True):
-            # On the grid of the scales, so that their sum is exact, and at random, so that equal coefficients and near
-            # exponents of many terms share no rounding error: exponentials of near numbers err alike.
-            rounded = np.round((coefficient.hi + rng.uniform(-SPREAD, SPREAD, len(sign))) * SCALE_STEPS) / SCALE_STEPS
-            factor = dd.exp(dd.add(coefficient, dd.from_double(-rounded))).hi
-            yield np.column_stack([rounded, np.ones(len(sign)), products.hi]), sign * factor, copies
-
-    def _copies(self) -> Iterator[Float[np.ndarray, "p q"]]:
-        """Yield the last part of `_blocks`."""
-        if self._merged is not None:
-            counts = np.column_stack([_repeats(column) for column in np.abs(self._merged.products.hi).T])
-            yield from (_roots(counts[run]) for run in self._runs())
-        else:
-            # Terms of two points each with the value of others are as many as the product of their numbers.
-            counts = np.column_stack([_repeats(column) for column in np.abs(self.points).T])
-            yield from (_roots(counts[i] * counts[j]) for i, j in self._pair_indices())
-
-    def _extended_pairs(self) -> Iterator[PairTerms]:
-        """Yield the terms, a block of them at a time."""
-        if self._merged is None:
-            yield from self._unmerged()
-        else:
-            yield from (self._merged.select(run) for run in self._runs())
-
-    def _runs(self) -> list[slice]:
-        return chunks(self.terms, BLOCK_PAIRS if self._widest is None else WIDE_BLOCK_PAIRS)
-
-    @cached_property
-    def _merged(self) -> PairTerms | None:
-        """All terms where they are few enough to be kept, those of equal products as one."""
-        if self.pairs * (self.points.shape[1] + 3) > MAX_ENTRIES:
-            return None
-        return merge(concatenate(list(self._unmerged())))
-
-    def _unmerged(self) -> Iterator[PairTerms]:
-        """Yield the terms of pairs, a block of them at a time."""
-        log_two = dd.log(np.array([2.0]))
-        for i, j in self._pair_indices():
-            products = extended_products(self.kernel, self.points[i], self.points[j])
-            coefficient = dd.add(*(dd.DoubleDouble(self.log_abs[k], self.log_low[k]) for k in (i, j)))
-            # The unit is taken off before rounding to double, so that no digits are spent on it.
-            coefficient = dd.add(coefficient, dd.from_double(np.full(len(i), -2 * self._unit)))
-            # Two different points are a pair in either order.
-            twice = np.where(i == j, 0.0, 1.0)
-            coefficient = dd.add(coefficient, dd.DoubleDouble(twice * log_two.hi, twice * log_two.lo))
-            yield PairTerms(products, coefficient, self.sign[i] * self.sign[j])
-
-    def _pair_indices(self) -> Iterator[tuple[Int[np.ndarray, " p"], Int[np.ndarray, " p"]]]:
-        """Yield indices of the unordered pairs of points, a block of them at a time."""
-        count = self.points.shape[0]
-        # Places in the triangle follow from running numbers, so that no array of all pairs is needed.
-        starts = np.concatenate([[0], np.cumsum(np.arange(count, 0, -1))])
-        # In random order few neighbours have one sign, so that partial sums stay small.
-        order = np.random.default_rng(0).permutation(count)
-        for start in range(0, self.pairs, BLOCK_PAIRS):
-            flat = np.arange(start, min(start + BLOCK_PAIRS, self.pairs))
-            i = np.searchsorted(starts, flat, side="right") - 1
-            yield order[i], order[i + flat - starts[i]]
-
 
 @dataclass(frozen=True, eq=False)
 class ExtendedPairSum(PairSum):
@@ -422,7 +387,7 @@ class ExtendedPairSum(PairSum):
 
     name = "extended pairs"
 
-    def _sum(
+    def _sum_far(
         self,
         left: Float[Array, "m d"],
         right: Float[Array, "m d"],
@@ -434,17 +399,39 @@ class ExtendedPairSum(PairSum):
         total = dd.from_double(xp.zeros_like(half_left))
         # Which terms vanish is told well enough by the leading parts.
         arguments = self._arguments(U.hi, -scale.hi)
-        for points, coefficient, sign in self._extended_blocks(left):
-            of_one = xp.ones_like(coefficient.hi[:, None])
-            pairs = xp.concat([coefficient.hi[:, None], of_one, points.hi], axis=1)
+        for products, log_size, sign in self.blocks.extended(left):
+            pairs = xp.concat([products.hi, log_size.hi[:, None], xp.ones_like(sign[:, None])], axis=1)
             for rows, index in self._meetings(arguments, pairs):
-                some = dd.DoubleDouble(points.hi[index, :], points.lo[index, :])
-                exponent = dd.dot(dd.DoubleDouble(U.hi[rows, :], U.lo[rows, :]), some)
-                exponent = dd.add(exponent, dd.DoubleDouble(coefficient.hi[None, index], coefficient.lo[None, index]))
+                exponent = dd.dot(_take(U, rows), _take(products, index))
+                exponent = dd.add(exponent, dd.DoubleDouble(log_size.hi[None, index], log_size.lo[None, index]))
                 exponent = dd.add(exponent, dd.DoubleDouble(scale.hi[rows, None], scale.lo[rows, None]))
                 summed = dd.sum_axis(dd.scale(dd.exp(exponent), sign[index]), 1)
-                total.hi[rows], total.lo[rows] = dd.add(dd.DoubleDouble(total.hi[rows], total.lo[rows]), summed)
+                total.hi[rows], total.lo[rows] = dd.add(_take(total, rows), summed)
         return total.hi
+
+    def _sum_near(
+        self,
+        left: Float[Array, "m d"],
+        right: Float[Array, "m d"],
+        half_left: Float[Array, " m"],
+        half_right: Float[Array, " m"],
+    ) -> Float[Array, " m"]:
+        xp = array_namespace(left)
+        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
+        total = dd.from_double(xp.zeros_like(half_left))
+        for products, log_size, sign in self.blocks.extended(left):
+            coefficients = dd.scale(dd.exp(log_size), sign)
+            coefficients = dd.DoubleDouble(coefficients.hi[None, :], coefficients.lo[None, :])
+            for rows in self._row_chunks(left):
+                terms = dd.multiply(dd.expm1(dd.dot(_take(U, rows), products)), coefficients)
+                total.hi[rows], total.lo[rows] = dd.add(_take(total, rows), dd.sum_axis(terms, 1))
+        origin = self.blocks.origin.value
+        total = dd.add(total, dd.DoubleDouble(*(constant(part, left) for part in origin)))
+        return dd.multiply(total, dd.exp(scale)).hi
+
+    @property
+    def _near(self) -> float:
+        return EXTENDED_NEAR
 
     def _relative_error(self, exponents: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return (100 + exponents) * (1e-29 * math.sqrt(self.pairs))
@@ -456,15 +443,6 @@ class ExtendedPairSum(PairSum):
     @property
     def _left_out(self) -> float:
         return 1e-32
-
-    def _extended_blocks(self, like: Array) -> Iterator[tuple[dd.DoubleDouble, dd.DoubleDouble, Float[Array, " p"]]]:
-        """Yield `_extended_pairs` as arrays like `like`."""
-        for products, coefficient, sign in self._extended_pairs():
-            yield (
-                dd.DoubleDouble(*(constant(part, like) for part in products)),
-                dd.DoubleDouble(*(constant(part, like) for part in coefficient)),
-                constant(sign, like),
-            )
 
 
 def compose(
@@ -494,6 +472,10 @@ def compose(
     return form(base, points, sign, log_abs.hi, log_abs.lo, **settings)
 
 
+def _take(numbers: dd.DoubleDouble, index: Any) -> dd.DoubleDouble:
+    return dd.DoubleDouble(numbers.hi[index, ...], numbers.lo[index, ...])
+
+
 def _exponential(exponent: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Return exp in place where the namespace can."""
     xp = array_namespace(exponent)
@@ -510,14 +492,3 @@ def _weighted_sum(terms: Float[Array, "m p"], factors: Float[Array, " p"]) -> Fl
     left = terms[:, :whole].reshape(len(terms), runs, SUMMED_AT_ONCE).transpose(1, 0, 2)
     sums = np.matmul(left, factors[:whole].reshape(runs, SUMMED_AT_ONCE, 1))
     return np.sum(sums[:, :, 0], axis=0) + terms[:, whole:] @ factors[whole:]
-
-
-def _roots(counts: Int[np.ndarray, "p d"]) -> Float[np.ndarray, "p q"]:
-    """Return roots of the sums of counts (p, d), and of the counts, (p, 1 + d)."""
-    return np.sqrt(np.column_stack([counts.sum(axis=1), counts]))
-
-
-def _repeats(values: Float[np.ndarray, " p"]) -> Int[np.ndarray, " p"]:
-    """Return how often the value of each entry occurs."""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    return count[place]

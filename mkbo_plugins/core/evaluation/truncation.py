@@ -46,7 +46,10 @@ class Truncation(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """Monomials of one degree; `best` is the largest weight among a monomial and its ancestors."""
+    """Monomials of one degree; `best` is the largest weight among a monomial and its ancestors.
+
+    `squared` are squared weights at the corner of the box, `at_most` the same with what rounding may have taken.
+    """
 
     exponents: Int[np.ndarray, "M d"]
     parents: Int[np.ndarray, " M"]
@@ -55,6 +58,7 @@ class _Layer(NamedTuple):
     value: Float[np.ndarray, " M"]
     error: Float[np.ndarray, " M"]
     squared: Float[np.ndarray, " M"]
+    at_most: Float[np.ndarray, " M"]
     best: Float[np.ndarray, " M"]
     best_index: Int[np.ndarray, " M"]
 
@@ -112,7 +116,7 @@ def _enumerate(
     """Return the monomials whose branches are not small, or None where there are too many."""
     d = bound.points.shape[1]
     none, zero = np.zeros(1, int), np.zeros(1)
-    layer = _Layer(np.zeros((1, d), np.int64), none, none, zero, zero, zero, zero, zero, none)
+    layer = _Layer(np.zeros((1, d), np.int64), none, none, zero, zero, zero, zero, zero, zero, none)
     layers: list[_Layer] = []
     charged_to, charge = [none[:0]], [zero[:0]]
     count = 0
@@ -224,6 +228,7 @@ def _with_weights(
         value=weights.value,
         error=weights.error,
         squared=squared,
+        at_most=_scaled_squares(np.abs(weights.value) + weights.error, log_scale),
         best=np.where(larger, squared, layer.best),
         best_index=np.where(larger, offset + np.arange(len(squared)), layer.best_index),
     )
@@ -280,7 +285,7 @@ def _trim(
     for start, stop in reversed(list(pairwise(enumerated.layers[1:]))):
         rows = np.arange(start, stop)
         parents = enumerated.parents[rows]
-        total = layer.squared[rows] + charges[rows]
+        total = layer.at_most[rows] + charges[rows]
         drop = ~needed[rows] & (total <= tolerance * layer.best[parents])
         mask[rows[drop]] = False
         np.add.at(charges, layer.best_index[parents[drop]], total[drop])
