@@ -84,7 +84,7 @@ def test_pull_is_the_gradient_in_the_points(model, theta, cov, rng):
             flat,
         )
         pairs = model.pairs(x, other, **pairing)
-        found = np.hstack(model.pull(x, other, pairs, upstream, theta))
+        found = np.hstack(model.pull(x, other, pairs, upstream, model.slopes(pairs, theta)))
         assert np.allclose(found.ravel(), numeric, rtol=1e-5, atol=1e-6)
 
 

@@ -16,6 +16,7 @@ from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
 from mkbo_plugins.core.reweighted.gram import DifferentiableSum, Gram, composed, gram
+from mkbo_plugins.core.reweighted.point_gram import PointGram
 from mkbo_plugins.core.reweighted.normalisation import NormalisedKernel, normalise
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 
@@ -45,6 +46,22 @@ class Component(Protocol):
         """Return the value by operations that a host differentiates twice; S as for `gram.composed`."""
 
 
+class FromPoint(Protocol):
+    """A function between one point and m others, and in a last column itself, for searches that move the point."""
+
+    @property
+    def value(self) -> Float[Array, "1 n"]:
+        """Its value, n = m + 1."""
+
+    def vjp(
+        self, upstream: Float[Array, "k n"], *, second: bool = True
+    ) -> tuple[Float[Array, "k d"], Float[Array, "m d"] | None]:
+        """Pull gradients with respect to the value, one a row, back to the first argument, where `second` is not set.
+
+        In the last column the second argument moves too, which doubles the gradient, since functions are symmetric.
+        """
+
+
 class ModelComponents(Protocol):
     """What a covariance model needs of a pre-trained covariance."""
 
@@ -65,6 +82,11 @@ class ModelComponents(Protocol):
         elementwise: bool = False,
     ) -> Mapping[str, Component]:
         """Return components between points by name, as `PretrainedComponents.components`."""
+
+    def from_point(
+        self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]
+    ) -> Mapping[str, "FromPoint"]:
+        """Return components between a point and others and, last, itself, as `PretrainedComponents.from_point`."""
 
 
 class FixedComponents(ModelComponents, Protocol):
@@ -104,6 +126,23 @@ class OfReweighted:
     @cached_property
     def _gram(self) -> Gram:
         return gram(self.formula, self.evaluator, self.X, self.Y, elementwise=self.elementwise)
+
+
+@dataclass(frozen=True, eq=False)
+class OfReweightedFromPoint:
+    """A formula in a re-weighted kernel, divided by a constant, from a point to others and to itself."""
+
+    gram: PointGram
+    unit: float
+
+    @cached_property
+    def value(self) -> Float[Array, "1 n"]:
+        """The quotient."""
+        return self.gram.value / self.unit
+
+    def vjp(self, upstream: Float[Array, "k n"], *, second: bool = True) -> tuple[Float[Array, "k d"], None]:
+        """Return what `FromPoint.vjp` does."""
+        return self.gram.vjp(upstream / self.unit), None
 
 
 class PullableKernel(Protocol):
@@ -184,6 +223,12 @@ class Decided:
         return self.decision.gradient(self.points) / self.spread
 
 
+class Values(NamedTuple):
+    """Values of a function at points (..., n), without its gradients."""
+
+    values: Float[Array, "... n"]
+
+
 @dataclass(frozen=True, eq=False)
 class DecidedPair:
     """A covariance's decision function at both arguments of its components."""
@@ -205,11 +250,26 @@ class DecidedPair:
 
 
 @dataclass(frozen=True, eq=False)
+class DecidedFromPoint:
+    """A covariance's decision function at a point, and at others and the point itself."""
+
+    covariance: "PretrainedComponents"
+    x: Float[Array, "1 d"]
+    Y: Float[Array, "m d"]
+
+    @cached_property
+    def recent(self) -> tuple[Decided, Values]:
+        """With values kept of the others, and no gradients there."""
+        x, others = self.covariance.decided(self.x), self.covariance.recently_decided(self.Y)
+        return x, Values(array_namespace(x.values).concat([others.values, x.values]))
+
+
+@dataclass(frozen=True, eq=False)
 class OfDecision:
     """A symmetric function of the decision function at both points."""
 
     symmetric: Symmetric
-    decided: DecidedPair
+    decided: "DecidedPair | DecidedFromPoint"
     elementwise: bool
 
     @cached_property
@@ -331,6 +391,24 @@ class PretrainedComponents:
                 formula, has_unit = OF_REWEIGHTED[name]
                 unit = self.mean_diagonal if has_unit else 1.0
                 by_name[name] = OfReweighted(formula, self.kernel.evaluator, unit, X, Y, elementwise)
+        return by_name
+
+    def from_point(
+        self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]
+    ) -> dict[str, FromPoint]:
+        """Return components between a point (1, d) and others (m, d) and, in a last column, the point itself."""
+        xp = array_namespace(x, Y)
+        by_name: dict[str, FromPoint] = {}
+        decided = DecidedFromPoint(self, x, Y)
+        for name in names:
+            if name == "base":
+                by_name[name] = KernelGram(self.decision.kernel, x, xp.concat([Y, x]), elementwise=False)
+            elif name in OF_DECISION:
+                by_name[name] = OfDecision(OF_DECISION[name], decided, elementwise=False)
+            else:
+                formula, has_unit = OF_REWEIGHTED[name]
+                point_gram = PointGram(formula, self.kernel.evaluator, x, Y)
+                by_name[name] = OfReweightedFromPoint(point_gram, self.mean_diagonal if has_unit else 1.0)
         return by_name
 
     def decided(self, X: Float[Array, "... n d"]) -> Decided:

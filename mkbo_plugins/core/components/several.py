@@ -87,6 +87,20 @@ class SeveralTables:
                 by_name[plain[key]] = OfColumns(component, columns, X.shape[-1])
         return {name: by_name[name] for name, _, _ in asked}
 
+    def from_point(
+        self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]
+    ) -> dict[str, "OfColumns"]:
+        """Return components as `PretrainedComponents.from_point` does, each table's by the names of `of_table`."""
+        asked = [(name, *self._names[name]) for name in names]
+        by_name: dict[str, OfColumns] = {}
+        for table in {table for _, _, table in asked}:
+            columns = list(self.columns[table])
+            plain = {plain: name for name, plain, of in asked if of == table}
+            of_table = self.members[table].from_point(plain, x[:, columns], Y[:, columns])
+            for key, component in of_table.items():
+                by_name[plain[key]] = OfColumns(component, columns, x.shape[-1])
+        return {name: by_name[name] for name, _, _ in asked}
+
     @cached_property
     def _names(self) -> dict[str, tuple[str, int]]:
         """Plain name and table of each component."""
