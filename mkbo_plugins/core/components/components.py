@@ -16,8 +16,8 @@ from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
 from mkbo_plugins.core.reweighted.gram import DifferentiableSum, Gram, composed, gram
-from mkbo_plugins.core.reweighted.point_gram import PointGram
 from mkbo_plugins.core.reweighted.normalisation import NormalisedKernel, normalise
+from mkbo_plugins.core.reweighted.point_gram import PointGram
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 
 KEPT_VALUES = 4
@@ -393,9 +393,7 @@ class PretrainedComponents:
                 by_name[name] = OfReweighted(formula, self.kernel.evaluator, unit, X, Y, elementwise)
         return by_name
 
-    def from_point(
-        self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]
-    ) -> dict[str, FromPoint]:
+    def from_point(self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> dict[str, FromPoint]:
         """Return components between a point (1, d) and others (m, d) and, in a last column, the point itself."""
         xp = array_namespace(x, Y)
         by_name: dict[str, FromPoint] = {}

@@ -55,8 +55,6 @@ class MixtureParts:
                 raise KernelError(f"a kernel mixture has no part {name!r}: no machine was trained; use form={PART!r}")
         return dict.fromkeys(names, KernelGram(self.mixture, X, Y, elementwise))
 
-    def from_point(
-        self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]
-    ) -> dict[str, KernelGram]:
+    def from_point(self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> dict[str, KernelGram]:
         """Return what `PretrainedComponents.from_point` does."""
         return self.components(names, x, array_namespace(x, Y).concat([Y, x]))
