@@ -223,12 +223,6 @@ class Decided:
         return self.decision.gradient(self.points) / self.spread
 
 
-class Values(NamedTuple):
-    """Values of a function at points (..., n), without its gradients."""
-
-    values: Float[Array, "... n"]
-
-
 @dataclass(frozen=True, eq=False)
 class DecidedPair:
     """A covariance's decision function at both arguments of its components."""
@@ -250,26 +244,11 @@ class DecidedPair:
 
 
 @dataclass(frozen=True, eq=False)
-class DecidedFromPoint:
-    """A covariance's decision function at a point, and at others and the point itself."""
-
-    covariance: "PretrainedComponents"
-    x: Float[Array, "1 d"]
-    Y: Float[Array, "m d"]
-
-    @cached_property
-    def recent(self) -> tuple[Decided, Values]:
-        """With values kept of the others, and no gradients there."""
-        x, others = self.covariance.decided(self.x), self.covariance.recently_decided(self.Y)
-        return x, Values(array_namespace(x.values).concat([others.values, x.values]))
-
-
-@dataclass(frozen=True, eq=False)
 class OfDecision:
     """A symmetric function of the decision function at both points."""
 
     symmetric: Symmetric
-    decided: "DecidedPair | DecidedFromPoint"
+    decided: DecidedPair
     elementwise: bool
 
     @cached_property
@@ -297,6 +276,30 @@ class OfDecision:
 
     def _pairs(self, x: Decided, y: Decided) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         return per_pair(x.values, y.values, elementwise=self.elementwise)
+
+
+@dataclass(frozen=True, eq=False)
+class OfDecisionFromPoint:
+    """A symmetric function of the decision function at a point, and at others (m,) and the point itself."""
+
+    symmetric: Symmetric
+    x: Decided
+    others: Float[Array, " m"]
+
+    @cached_property
+    def value(self) -> Float[Array, "1 n"]:
+        """Its value."""
+        return self.symmetric.function(*self._pairs)
+
+    def vjp(self, upstream: Float[Array, "k n"], *, second: bool = True) -> tuple[Float[Array, "k d"], None]:
+        """Return what `FromPoint.vjp` does."""
+        to_x = array_namespace(upstream).sum(upstream * self.symmetric.derivative(*self._pairs), axis=-1)
+        return to_x[:, None] * self.x.gradient, None
+
+    @cached_property
+    def _pairs(self) -> tuple[Float[Array, "1 1"], Float[Array, "1 n"]]:
+        values = array_namespace(self.others).concat([self.others, self.x.values])
+        return self.x.values[:, None], values[None, :]
 
 
 @dataclass(frozen=True)
@@ -397,12 +400,12 @@ class PretrainedComponents:
         """Return components between a point (1, d) and others (m, d) and, in a last column, the point itself."""
         xp = array_namespace(x, Y)
         by_name: dict[str, FromPoint] = {}
-        decided = DecidedFromPoint(self, x, Y)
+        decided = self.decided(x)
         for name in names:
             if name == "base":
                 by_name[name] = KernelGram(self.decision.kernel, x, xp.concat([Y, x]), elementwise=False)
             elif name in OF_DECISION:
-                by_name[name] = OfDecision(OF_DECISION[name], decided, elementwise=False)
+                by_name[name] = OfDecisionFromPoint(OF_DECISION[name], decided, self.recently_decided(Y).values)
             else:
                 formula, has_unit = OF_REWEIGHTED[name]
                 point_gram = PointGram(formula, self.kernel.evaluator, x, Y)

@@ -135,6 +135,7 @@ class FeatureSum(SumForm):
     ) -> Float[Array, "k d"]:
         """Pull gradients with respect to `between` of a single point P and to its diagonal back to it, one a row."""
         xp, values = array_namespace(upstream), P.values
+        assert values is not None  # those of a single point are always few
         slope = 0.0 if of_diagonal is None else 2 * values * of_diagonal
         for columns, others in self._value_blocks(Q, share=0.5):
             slope = slope + xp.matmul(others, xp.matrix_transpose(upstream[:, columns]))
