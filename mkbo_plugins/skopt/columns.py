@@ -51,7 +51,7 @@ class ColumnMap:
         """Return itself, since nothing in it can change."""
         return self
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of columns."""
         return sum(dimension.size for dimension in self.dimensions)
@@ -122,6 +122,8 @@ class ColumnMap:
     ) -> Float[np.ndarray, "m columns"]:
         """Pull gradients (m, d) and (m, k) in the coordinates of one point (size,) back to its columns, (m, size)."""
         of_values = self._maps[inputs].vjp(self._values(x[None, :]), np.hstack([of_frame, of_stock]))
+        if not self._has_levels:
+            return of_values
         parts = np.split(of_values, np.cumsum([len(d.source(inputs).columns) for d in self.dimensions])[:-1], axis=1)
         # Levels are rounded, so that nothing changes with their columns.
         blocks = zip(self.dimensions, parts, strict=True)
@@ -135,7 +137,14 @@ class ColumnMap:
 
     def _values(self, X: Num[np.ndarray, "n columns"]) -> Float[np.ndarray, "n values"]:
         """Return columns of numbers, and weights of levels, (n, number of both)."""
+        if not self._has_levels:
+            self.check_size(X.shape[1])
+            return X
         return np.hstack([_one_hot(columns, len(d.levels)) if d.levels else columns for d, columns in self._split(X)])
+
+    @cached_property
+    def _has_levels(self) -> bool:
+        return any(d.levels for d in self.dimensions)
 
     @cached_property
     def _maps(self) -> dict[Inputs, CoordinateMap]:

@@ -13,7 +13,6 @@ from mkbo_plugins.space.levels import levels_by_name
 from mkbo_plugins.space.mapping import Affine, Levels, Source
 from mkbo_plugins.space.matching import check_kind, check_levels, check_positive
 from mkbo_plugins.space.parameters import Categorical, Frame, Level, Numeric, Ordered, Parameter, plain_value
-from mkbo_plugins.space.space import check_distinct
 
 Inputs: TypeAlias = Literal["normalised", "raw"]
 INPUTS: tuple[Inputs, ...] = ("normalised", "raw")
@@ -139,7 +138,12 @@ def named_dimensions(
     # Read here and not kept, since the host changes dimensions in place.
     found = list(Space(entries).dimensions)
     chosen = _chosen_names(own, names)
-    check_distinct(chosen, "dimension")
+    repeated = sorted({name for name in chosen if chosen.count(name) > 1})
+    if repeated:
+        raise SpaceError(
+            f"names of dimensions must differ, found twice: {repeated}; pass names=[...], one for each dimension in "
+            "their order"
+        )
     return list(zip(chosen, found, strict=True))
 
 
@@ -168,7 +172,9 @@ def _chosen_names(own: Sequence[str | None], names: Sequence[str] | Mapping[str,
         if isinstance(names, str) or len(names) != len(own):
             raise SpaceError(f"names must be {len(own)} names, one for each dimension, got {names!r}")
         chosen = list(names)
-        clash = [(old, new) for old, new in zip(own, chosen, strict=True) if old is not None and old != new]
+        # A name that two dimensions share tells nothing of their order.
+        pairs = [(old, new) for old, new in zip(own, chosen, strict=True) if own.count(old) == 1]
+        clash = [(old, new) for old, new in pairs if old is not None and old != new]
         if clash:
             raise SpaceError(
                 f"the dimension named {clash[0][0]!r} is called {clash[0][1]!r} in names; give the same order, or a "

@@ -143,7 +143,7 @@ class PretrainedKernel(Kernel):
         n = len(y.frame)
         model, repeated = self.model, self.points(np.tile(x, (n, 1)))
         pairs = model.pairs(repeated, y, elementwise=True)
-        return self.to_columns(x, *model.pull(repeated, y, pairs, np.ones(n), self.theta))
+        return self.to_columns(x, *model.pull(repeated, y, pairs, np.ones(n), model.slopes(pairs, self.theta)))
 
     def to_columns(
         self, x: Float[np.ndarray, " columns"], of_frame: Float[np.ndarray, "m d"], of_stock: Float[np.ndarray, "m k"]

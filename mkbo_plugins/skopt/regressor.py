@@ -1,8 +1,9 @@
 """Gaussian process with a pre-trained covariance as scikit-optimize and scikit-learn use regressors."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
-from mkbo_plugins.core.gp.posterior import PosteriorDensity, prior_mean
+from mkbo_plugins.core.gp.posterior import FormPosterior, PosteriorDensity, prior_mean
 from mkbo_plugins.core.mixture.parts import PART
 from mkbo_plugins.core.priors import log_bounds, prior_mode
 from mkbo_plugins.core.spread import check_spread
@@ -36,6 +37,10 @@ NUGGET = 1e-6
 
 LEAST_SPREAD = 1e-12
 """Standard deviation of a target, in units of its largest magnitude, up to which it is constant and not scaled."""
+
+
+KEPT_FITS = 2
+"""Fits that copies know: that of the data, and that of the data with a value that a host made up for a while."""
 
 
 class PretrainedRegressor(GaussianProcessRegressor):
@@ -86,6 +91,13 @@ class PretrainedRegressor(GaussianProcessRegressor):
         )
         self.inputs = inputs
         self.direction = direction
+        self._fits = ValueCache(KEPT_FITS)
+
+    def __sklearn_clone__(self) -> "PretrainedRegressor":
+        """Return a copy that is not fitted, and knows what others fitted: hosts clone it for each fit."""
+        copy = super().__sklearn_clone__()
+        copy._fits = self._fits
+        return copy
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -118,24 +130,46 @@ class PretrainedRegressor(GaussianProcessRegressor):
         self.y_train_std_ = spread if spread > LEAST_SPREAD * np.abs(y).max() else 1.0
         self.X_train_, self.y_train_ = X.copy(), (y - self.y_train_mean_) / self.y_train_std_
         self.kernel_ = clone(self.kernel).set_params(inputs=inputs)
+        if self.n_restarts_optimizer and not isinstance(self.random_state, Integral):
+            theta, posterior = self._maximised()  # anew, as starting points are drawn anew
+        else:
+            arrays = (self.X_train_, self.y_train_, self.kernel_.theta, np.array(self.y_train_std_))
+            theta, posterior = self._fits.get(self._settings(), arrays, lambda *_: self._maximised())
+        self.kernel_.theta, self.noise_ = self._density().split(theta)
+        self._posterior, self._recent = posterior, ValueCache(1)
+        process = posterior.process
+        self.L_, self.alpha_, self.constant_ = process.factor, process.dual, process.mean
+        self.log_marginal_likelihood_value_ = process.log_evidence
+        return self
+
+    def _maximised(self) -> tuple[Float[np.ndarray, " p"], FormPosterior]:
+        """Return the logarithms of the most likely hyperparameters, with the noise if it is learned, and the posterior.
+
+        Raises
+        ------
+        FitError
+            If a covariance is not positive definite.
+        """
         density = self._density()
         start = self.kernel_.theta
         if density.noise is None:
             start = np.append(start, math.log(prior_mode(density.priors[-1])))
         try:
             theta = density.maximise([start, *self._restarts(density)])
-            posterior = density.posterior(theta)
+            return theta, density.posterior(theta)
         except np.linalg.LinAlgError as error:
             raise FitError(
-                f"the covariance of the {len(y)} points is not positive definite ({error}); pass noise='gaussian' or a "
-                "larger noise variance"
+                f"the covariance of the {len(self.y_train_)} points is not positive definite ({error}); pass "
+                "noise='gaussian' or a larger noise variance"
             ) from error
-        self.kernel_.theta, self.noise_ = density.split(theta)
-        self._posterior, self._recent = posterior, ValueCache(1)
-        process = posterior.process
-        self.L_, self.alpha_, self.constant_ = process.factor, process.dual, process.mean
-        self.log_marginal_likelihood_value_ = process.log_evidence
-        return self
+
+    def _settings(self) -> tuple[Hashable, ...]:
+        """Return what a fit depends on besides the data and where its search begins."""
+        kernel = self.kernel_
+        restarts = (self.n_restarts_optimizer, self.random_state) if self.n_restarts_optimizer else ()
+        direction = self.direction if isinstance(self.direction, str) else tuple(self.direction)
+        # The posterior that is kept holds on to the fixed parts, whose number can thus not be given to others.
+        return (id(kernel.model.fixed), kernel.columns, kernel.form, kernel.inputs, self.noise, direction, *restarts)
 
     def predict(
         self,

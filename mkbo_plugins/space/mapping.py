@@ -118,11 +118,12 @@ class CoordinateMap:
     def vjp(self, X: Float[np.ndarray, "... v"], upstream: Float[np.ndarray, "... m"]) -> Float[np.ndarray, "... v"]:
         """Pull gradients in the coordinates, (..., m), back to gradients in the columns, (..., v)."""
         _, low, high, factor = self._scales
-        slope = np.where(self._exps, self._on_scale(X), 1.0) / np.where(self._logs, self._affine(X), 1.0)
-        weights = np.zeros((len(self.columns), len(self.coordinates)))
-        for index, weight in self._terms:
-            np.add.at(weights, (index, np.arange(len(index))), weight)
-        return (upstream * slope * factor / (high - low)) @ weights.T
+        slope = factor / (high - low)
+        if self._exps.any():
+            slope = slope * np.where(self._exps, self._on_scale(X), 1.0)
+        if self._logs.any():
+            slope = slope / np.where(self._logs, self._affine(X), 1.0)
+        return (upstream * slope) @ self._weights.T
 
     def _on_scale(self, X: Array) -> Float[Array, "... m"]:
         xp, s = array_namespace(X), self._affine(X)
@@ -149,6 +150,14 @@ class CoordinateMap:
         """The first terms of all coordinates, columns and weights, (m,) each; then the second ones, and so on."""
         rounds = zip_longest(*(z.terms for z in self.coordinates), fillvalue=(next(iter(self.columns), None), 0.0))
         return [(np.array([self.columns.index(c) for c, _ in r]), np.array([w for _, w in r])) for r in rounds]
+
+    @cached_property
+    def _weights(self) -> Float[np.ndarray, "v m"]:
+        """What columns are multiplied by in each coordinate, before its scale."""
+        weights = np.zeros((len(self.columns), len(self.coordinates)))
+        for index, weight in self._terms:
+            np.add.at(weights, (index, np.arange(len(index))), weight)
+        return weights
 
     @cached_property
     def _scales(self) -> Float[np.ndarray, "4 m"]:

@@ -84,7 +84,7 @@ def test_pull_is_the_gradient_in_the_points(model, theta, cov, rng):
             flat,
         )
         pairs = model.pairs(x, other, **pairing)
-        found = np.hstack(model.pull(x, other, pairs, upstream, theta))
+        found = np.hstack(model.pull(x, other, pairs, upstream, model.slopes(pairs, theta)))
         assert np.allclose(found.ravel(), numeric, rtol=1e-5, atol=1e-6)
 
 
@@ -92,3 +92,23 @@ def test_priors_are_those_of_the_form_and_a_length_scale_for_each_stock_input(co
     model = FormModel(cov.fixed, "transfer", 3)
     assert model.priors[:3] == tuple(HYPERPARAMETERS[name] for name in model.form.hyperparameters)
     assert model.priors[3:] == (length_scale_prior(3),) * 3
+
+
+def test_from_one_point_to_others_and_itself_is_a_row_of_the_whole(model, theta, cov, rng):
+    """Of the whole matrix, and its gradients are those of each entry; the others are also equal to the point once."""
+    x, y = points(rng, cov, 1, model.stock_dims), points(rng, cov, 5, model.stock_dims)
+    for others in (y, Points(np.vstack([x.frame, y.frame]), np.vstack([x.stock, y.stock]))):
+        pairs = model.from_point(x, others)
+        slopes = model.slopes(pairs, theta)
+        itself = model.pairs(x, elementwise=True)
+        expected = np.append(model.value(model.pairs(x, others), theta), model.value(itself, theta))
+        np.testing.assert_allclose(slopes.value[0], expected, rtol=1e-9, atol=1e-10)
+        upstream = rng.normal(size=(2, len(expected)))
+        found = model.pull(x, others, pairs, upstream, slopes)
+        for row, gradients in zip(upstream, zip(*found, strict=True), strict=True):
+            of_others, of_itself = row[None, :-1], np.array([row[-1] / 2])
+            across = model.pairs(x, others)
+            one = model.pull(x, others, across, of_others, model.slopes(across, theta))
+            other = model.pull(x, None, itself, of_itself, model.slopes(itself, theta))
+            for gradient, first, second in zip(gradients, one, other, strict=True):
+                np.testing.assert_allclose(gradient, (first + second)[0], rtol=1e-7, atol=1e-8)

@@ -262,3 +262,14 @@ def test_a_mixture_of_levels_is_taken_as_the_one_the_host_rounds_it_to(levels):
         found, expected = columns.points(mixed, inputs), columns.points(rounded, inputs)
         np.testing.assert_array_equal(found.frame, expected.frame)
         np.testing.assert_array_equal(found.stock, expected.stock)
+
+
+def test_dimensions_of_one_name_are_told_apart_by_names(cov):
+    dimensions = mixed_dimensions()
+    names = [d.name for d in dimensions]
+    twice = mixed_dimensions()
+    twice[2].name = twice[4].name = "x"
+    assert mapped(cov, twice, names=names) == mapped(cov, dimensions)
+    for settings in ({}, {"names": {"x": "power"}}):
+        with pytest.raises(SpaceError, match=r"found twice: .*names=\[...\], one for each"):
+            pretrained_regressor(cov, twice, **settings)

@@ -186,6 +186,22 @@ def test_bayes_search_on_a_real_model():
     assert search.best_score_ > 0.9
 
 
+def test_sub_spaces_of_bayes_search_with_other_columns_are_refused(small_cov):
+    """One model serves all of them: it is refused as soon as it sees the columns of another."""
+    X, y = load_iris(return_X_y=True)
+    spaces = [{"C": Real(1e-2, 1e3), "gamma": Real(1e-3, 1e1)}, {"C": Real(1e-2, 1e3)}]
+    space = parameter_space(spaces[0])
+    cov = pretrain((space.sobol(8), np.arange(8.0)), "score", space, trainer="gp", progress=False)
+    with pytest.raises(SpaceError, match=r"2 sub-spaces of one BayesSearchCV.*one BayesSearchCV for each"):
+        pretrained_regressor(cov, spaces)
+    settings = {"base_estimator": pretrained_regressor(cov, [(spaces[0], 3)]), "n_initial_points": 2}
+    search = BayesSearchCV(
+        SVC(), spaces, n_iter=3, cv=2, optimizer_kwargs={**settings, "acq_optimizer_kwargs": QUICK}, random_state=0
+    )
+    with pytest.raises(SpaceError, match=r"expected 2 columns, those of the dimensions C, gamma, got 1"):
+        search.fit(X, y)
+
+
 def test_saving_and_loading(result, tmp_path):
     X = result.space.transform(result.x_iters)
     expected = result.models[-1].predict(X, return_std=True)

@@ -15,6 +15,7 @@ from skopt.acquisition import gaussian_lcb
 from skopt.learning import GaussianProcessRegressor
 from skopt.space import Real
 
+from mkbo_plugins.core.gp.posterior import PosteriorDensity
 from mkbo_plugins.core.priors import NOISE
 from mkbo_plugins.errors import FitError, KernelError, MkboError, SpaceError
 from mkbo_plugins.skopt import PretrainedRegressor, parameter_space, pretrained_regressor
@@ -255,6 +256,46 @@ def test_random_state_decides_the_restarts(small_cov):
     assert not np.array_equal(starts[0], starts[2])
     assert np.array_equal(models[0].kernel_.theta, models[1].kernel_.theta)
     assert models[0].get_params()["random_state"] == 1
+
+
+def test_copies_fit_the_same_data_once(small_cov, monkeypatch):
+    """The host clones the model for every fit, and fits again to what it had fitted to."""
+    searches, plain = [], PosteriorDensity.maximise
+    monkeypatch.setattr(
+        PosteriorDensity, "maximise", lambda self, starts: searches.append(len(self.y)) or plain(self, starts)
+    )
+    X, y, _ = sample(small_cov, 8)
+    made = pretrained_regressor(small_cov, mixed_dimensions())
+    first = clone(made).fit(X, y)
+    assert len(searches) == 1
+    again = clone(clone(made)).fit(X.copy(), y.copy())
+    assert len(searches) == 1
+    assert np.array_equal(again.predict(X, return_std=True), first.predict(X, return_std=True))
+    clone(made).fit(X[:7], y[:7])
+    clone(made).fit(X, y)
+    assert searches == [8, 7]
+    near = np.append(y[:-1], np.nextafter(y[-1], np.inf))
+    for changed, values in (
+        (clone(made), near),
+        (clone(made).set_params(noise=0.1), y),
+        (clone(made).set_params(kernel__form="link"), y),
+        (clone(made).set_params(direction="same"), y),
+        (pretrained_regressor(small_cov, mixed_dimensions()), y),
+        (pickle.loads(pickle.dumps(made)), y),
+    ):
+        count = len(searches)
+        changed.fit(X, values)
+        assert len(searches) == count + 1
+
+
+def test_random_restarts_of_no_seed_are_drawn_for_each_fit(small_cov):
+    X, y, _ = sample(small_cov, 8)
+    made = pretrained_regressor(small_cov, mixed_dimensions(), n_restarts_optimizer=1)
+    np.random.seed(0)  # noqa: NPY002 - the state that scikit-learn takes where there is none
+    clone(made).fit(X, y)
+    state = np.random.get_state()[2]  # noqa: NPY002
+    clone(made).fit(X, y)
+    assert np.random.get_state()[2] != state  # noqa: NPY002
 
 
 def test_it_is_an_estimator_like_any_other(small_cov):

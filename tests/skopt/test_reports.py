@@ -12,7 +12,7 @@ from skopt.space import Categorical, Integer, Real
 
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.errors import TableError
-from mkbo_plugins.skopt import parameter_space, pretrained_regressor
+from mkbo_plugins.skopt import PretrainedRegressor, parameter_space, pretrained_regressor
 from tests.skopt.conftest import (
     FORM_NAMES,
     mixed_dimensions,
@@ -83,6 +83,27 @@ def test_1110_and_589_spaces_of_levels_only(search):
         assert row in optimiser.space
         optimiser.tell(row, float(["relu", "tanh", "gelu"].index(row[0]) + row[2]))
     assert min(optimiser.yi) == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:Some rows repeat", "ignore:.*repeat the inputs")
+def test_1110_a_search_by_gradient_among_levels_ends_where_it_starts(monkeypatch):
+    """Levels are rounded, so that gradients are zero: one prediction at each start, and the best candidate of all."""
+    asked, plain = [], PretrainedRegressor._predict_point
+    monkeypatch.setattr(
+        PretrainedRegressor, "_predict_point", lambda self, *args: asked.append(1) or plain(self, *args)
+    )
+    cov, found = categorical_cov(), []
+    for search in ("lbfgs", "sampling"):
+        dimensions = categorical_dimensions()
+        optimiser = Optimizer(
+            dimensions, pretrained_regressor(cov, dimensions), n_initial_points=6, random_state=0, acq_func="EI",
+            acq_optimizer=search, acq_optimizer_kwargs=QUICK,
+        )  # fmt: skip
+        rows = optimiser.space.rvs(6, random_state=1)
+        optimiser.tell(rows, [float(["relu", "tanh", "gelu"].index(row[0]) + row[2]) for row in rows])
+        found.append(optimiser._next_x)
+    assert found[0] == found[1]
+    assert len(asked) == QUICK["n_restarts_optimizer"]
 
 
 def test_324_leading_minor_not_positive_definite():

@@ -17,6 +17,7 @@ from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
 from mkbo_plugins.core.reweighted.gram import DifferentiableSum, Gram, composed, gram
 from mkbo_plugins.core.reweighted.normalisation import NormalisedKernel, normalise
+from mkbo_plugins.core.reweighted.point_gram import PointGram
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 
 KEPT_VALUES = 4
@@ -45,6 +46,22 @@ class Component(Protocol):
         """Return the value by operations that a host differentiates twice; S as for `gram.composed`."""
 
 
+class FromPoint(Protocol):
+    """A function between one point and m others, and in a last column itself, for searches that move the point."""
+
+    @property
+    def value(self) -> Float[Array, "1 n"]:
+        """Its value, n = m + 1."""
+
+    def vjp(
+        self, upstream: Float[Array, "k n"], *, second: bool = True
+    ) -> tuple[Float[Array, "k d"], Float[Array, "m d"] | None]:
+        """Pull gradients with respect to the value, one a row, back to the first argument, where `second` is not set.
+
+        In the last column the second argument moves too, which doubles the gradient, since functions are symmetric.
+        """
+
+
 class ModelComponents(Protocol):
     """What a covariance model needs of a pre-trained covariance."""
 
@@ -65,6 +82,11 @@ class ModelComponents(Protocol):
         elementwise: bool = False,
     ) -> Mapping[str, Component]:
         """Return components between points by name, as `PretrainedComponents.components`."""
+
+    def from_point(
+        self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]
+    ) -> Mapping[str, "FromPoint"]:
+        """Return components between a point and others and, last, itself, as `PretrainedComponents.from_point`."""
 
 
 class FixedComponents(ModelComponents, Protocol):
@@ -104,6 +126,23 @@ class OfReweighted:
     @cached_property
     def _gram(self) -> Gram:
         return gram(self.formula, self.evaluator, self.X, self.Y, elementwise=self.elementwise)
+
+
+@dataclass(frozen=True, eq=False)
+class OfReweightedFromPoint:
+    """A formula in a re-weighted kernel, divided by a constant, from a point to others and to itself."""
+
+    gram: PointGram
+    unit: float
+
+    @cached_property
+    def value(self) -> Float[Array, "1 n"]:
+        """The quotient."""
+        return self.gram.value / self.unit
+
+    def vjp(self, upstream: Float[Array, "k n"], *, second: bool = True) -> tuple[Float[Array, "k d"], None]:
+        """Return what `FromPoint.vjp` does."""
+        return self.gram.vjp(upstream / self.unit), None
 
 
 class PullableKernel(Protocol):
@@ -239,6 +278,30 @@ class OfDecision:
         return per_pair(x.values, y.values, elementwise=self.elementwise)
 
 
+@dataclass(frozen=True, eq=False)
+class OfDecisionFromPoint:
+    """A symmetric function of the decision function at a point, and at others (m,) and the point itself."""
+
+    symmetric: Symmetric
+    x: Decided
+    others: Float[Array, " m"]
+
+    @cached_property
+    def value(self) -> Float[Array, "1 n"]:
+        """Its value."""
+        return self.symmetric.function(*self._pairs)
+
+    def vjp(self, upstream: Float[Array, "k n"], *, second: bool = True) -> tuple[Float[Array, "k d"], None]:
+        """Return what `FromPoint.vjp` does."""
+        to_x = array_namespace(upstream).sum(upstream * self.symmetric.derivative(*self._pairs), axis=-1)
+        return to_x[:, None] * self.x.gradient, None
+
+    @cached_property
+    def _pairs(self) -> tuple[Float[Array, "1 1"], Float[Array, "1 n"]]:
+        values = array_namespace(self.others).concat([self.others, self.x.values])
+        return self.x.values[:, None], values[None, :]
+
+
 @dataclass(frozen=True)
 class PretrainedComponents:
     """A machine trained on a table, its re-weighted kernel, and the scales of both over the table's rows.
@@ -331,6 +394,22 @@ class PretrainedComponents:
                 formula, has_unit = OF_REWEIGHTED[name]
                 unit = self.mean_diagonal if has_unit else 1.0
                 by_name[name] = OfReweighted(formula, self.kernel.evaluator, unit, X, Y, elementwise)
+        return by_name
+
+    def from_point(self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> dict[str, FromPoint]:
+        """Return components between a point (1, d) and others (m, d) and, in a last column, the point itself."""
+        xp = array_namespace(x, Y)
+        by_name: dict[str, FromPoint] = {}
+        decided = self.decided(x)
+        for name in names:
+            if name == "base":
+                by_name[name] = KernelGram(self.decision.kernel, x, xp.concat([Y, x]), elementwise=False)
+            elif name in OF_DECISION:
+                by_name[name] = OfDecisionFromPoint(OF_DECISION[name], decided, self.recently_decided(Y).values)
+            else:
+                formula, has_unit = OF_REWEIGHTED[name]
+                point_gram = PointGram(formula, self.kernel.evaluator, x, Y)
+                by_name[name] = OfReweightedFromPoint(point_gram, self.mean_diagonal if has_unit else 1.0)
         return by_name
 
     def decided(self, X: Float[Array, "... n d"]) -> Decided:

@@ -1,6 +1,6 @@
 """The components of several tables together, over the coordinates of all of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import accumulate
@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
-from mkbo_plugins.core.components.components import COMPONENTS, Component, PretrainedComponents
+from mkbo_plugins.core.components.components import COMPONENTS, Component, FromPoint, PretrainedComponents
 from mkbo_plugins.core.forms import of_table
 from mkbo_plugins.core.reweighted.gram import DifferentiableSum
 
@@ -74,18 +74,33 @@ class SeveralTables:
         Y: Float[Array, "... m d"] | None = None,
         *,
         elementwise: bool = False,
-    ) -> dict[str, Component]:
+    ) -> "dict[str, OfColumns]":
         """Return components as `PretrainedComponents.components` does, each table's by the names of `of_table`."""
-        asked = [(name, *self._names[name]) for name in names]
-        by_name: dict[str, Component] = {}
-        for table in {table for _, _, table in asked}:
-            columns = list(self.columns[table])
-            plain = {plain: name for name, plain, of in asked if of == table}
+        names = list(names)
+        by_name: dict[str, OfColumns] = {}
+        for member, columns, plain in self._asked(names):
             of_y = None if Y is None else Y[..., columns]
-            of_table = self.members[table].components(plain, X[..., columns], of_y, elementwise=elementwise)
-            for key, component in of_table.items():
-                by_name[plain[key]] = OfColumns(component, columns, X.shape[-1])
-        return {name: by_name[name] for name, _, _ in asked}
+            of_table = member.components(plain, X[..., columns], of_y, elementwise=elementwise)
+            by_name |= {plain[key]: OfColumns(part, columns, X.shape[-1]) for key, part in of_table.items()}
+        return {name: by_name[name] for name in names}
+
+    def from_point(
+        self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]
+    ) -> dict[str, "OfColumnsFromPoint"]:
+        """Return components as `PretrainedComponents.from_point` does, each table's by the names of `of_table`."""
+        names = list(names)
+        by_name: dict[str, OfColumnsFromPoint] = {}
+        for member, columns, plain in self._asked(names):
+            of_table = member.from_point(plain, x[:, columns], Y[:, columns])
+            by_name |= {plain[key]: OfColumnsFromPoint(part, columns, x.shape[-1]) for key, part in of_table.items()}
+        return {name: by_name[name] for name in names}
+
+    def _asked(self, names: Iterable[str]) -> Iterator[tuple[PretrainedComponents, list[int], dict[str, str]]]:
+        """Yield each table that names belong to, with its columns and these names by their plain ones."""
+        asked = [(name, *self._names[name]) for name in names]
+        for table in {table for _, _, table in asked}:
+            plain = {plain: name for name, plain, of in asked if of == table}
+            yield self.members[table], list(self.columns[table]), plain
 
     @cached_property
     def _names(self) -> dict[str, tuple[str, int]]:
@@ -95,10 +110,10 @@ class SeveralTables:
 
 
 @dataclass(frozen=True, eq=False)
-class OfColumns:
-    """A component that is a function of some of all coordinates."""
+class OfColumnsFromPoint:
+    """A component from a point that is a function of some of all coordinates."""
 
-    component: Component
+    component: FromPoint
     columns: list[int]
     dimension: int
 
@@ -110,13 +125,9 @@ class OfColumns:
     def vjp(
         self, upstream: Float[Array, "..."], *, second: bool = True
     ) -> tuple[Float[Array, "... d"], Float[Array, "... d"] | None]:
-        """Return what `Component.vjp` does."""
+        """Return what `Component.vjp`, or `FromPoint.vjp`, does."""
         of_x, of_y = self.component.vjp(upstream, second=second)
         return self._spread(of_x), None if of_y is None else self._spread(of_y)
-
-    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
-        """Return what `Component.composed` does."""
-        return self.component.composed(S)
 
     def _spread(self, gradient: Float[Array, "*batch columns"]) -> Float[Array, "*batch d"]:
         """Return a gradient with respect to some columns as one with respect to all."""
@@ -124,3 +135,14 @@ class OfColumns:
         result = xp.zeros((*gradient.shape[:-1], self.dimension), dtype=gradient.dtype, device=gradient.device)
         result[..., self.columns] = gradient
         return result
+
+
+@dataclass(frozen=True, eq=False)
+class OfColumns(OfColumnsFromPoint):
+    """A component that is a function of some of all coordinates."""
+
+    component: Component
+
+    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
+        """Return what `Component.composed` does."""
+        return self.component.composed(S)

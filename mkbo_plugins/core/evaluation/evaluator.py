@@ -101,6 +101,8 @@ class CertifiedEvaluator:
     _points: ValueCache = field(default_factory=lambda: ValueCache(KEPT_POINTS), init=False, repr=False)
     _values: ValueCache = field(default_factory=lambda: ValueCache(KEPT_RESULTS), init=False, repr=False)
 
+    _others: ValueCache = field(default_factory=lambda: ValueCache(1), init=False, repr=False)
+
     def __post_init__(self) -> None:
         if self.choice not in CHOICES:
             raise KernelError(f"choice must be one of {list(CHOICES)}, got {self.choice!r}")
@@ -116,6 +118,7 @@ class CertifiedEvaluator:
             "_sets": {},
             "_points": ValueCache(KEPT_POINTS),
             "_values": ValueCache(KEPT_RESULTS),
+            "_others": ValueCache(1),
         }
 
     def prepare(self, X: Float[Array, "n d"], Y: Float[Array, "m d"] | None = None) -> tuple[Prepared, Prepared]:
@@ -146,7 +149,7 @@ class CertifiedEvaluator:
         for form in self._candidates(sets, sizes, entries):
             points = [self._points.get(id(form), (Z,), partial(self._made_ready, form)) for Z in sets]
             error = max(P.worst_error() for P in points)
-            limit = self.tolerance * (1.0 if isinstance(form, FeatureSum) else PAIR_SHARE)
+            limit = self._limit(form)
             # A diagonal that one form cannot tell from zero another one may.
             rank = sum(P.unresolved() for P in points), max(error / limit, 1.0)
             if rank == (0, 1.0) or self.choice != "auto":
@@ -155,6 +158,25 @@ class CertifiedEvaluator:
                 best = rank, points
         assert best is not None
         return best[1]
+
+    def ready_from_point(self, x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> tuple[Prepared, Prepared]:
+        """Return what `prepare` does for a point that moves among others, most often made ready with them before."""
+        reach, Q = self._others.get("others", (Y,), partial(self._serving, x))
+        if float(array_namespace(x).max(abs(x))) <= reach:
+            P = self._made_ready(Q.form, x)
+            if P.unresolved() == 0 and P.worst_error() <= self._limit(Q.form):
+                return P, Q
+        P, Q = self.prepare(x, Y)
+        return P, Q
+
+    def _serving(self, x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> tuple[float, Prepared]:
+        """Return up to which coordinates of a point the way chosen for it holds, and the others made ready for that."""
+        _, Q = self.prepare(x, Y)
+        reach = max(float(array_namespace(Z).max(abs(Z))) for Z in (x, Y))
+        return next((radius for radius in RADII if reach <= radius), reach), Q
+
+    def _limit(self, form: SumForm) -> float:
+        return self.tolerance * (1.0 if isinstance(form, FeatureSum) else PAIR_SHARE)
 
     def _made_ready(self, form: SumForm, X: Float[Array, "n d"]) -> Prepared:
         """Return points whose errors include diagonals that rounded coefficients alone may make.

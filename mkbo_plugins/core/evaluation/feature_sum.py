@@ -57,8 +57,8 @@ class FeatureSum(SumForm):
         block = max(1, MAX_ENTRIES // len(self.monomials))
         kept = many <= block // 2
         evaluations = few if kept else few + many * math.ceil(few / block)
-        # Rows of few points cost more than their entries.
-        row = 1 + ROW_COST / min(max(few, 1), max(1, block // 2))
+        # Rows of few points cost more than their entries, but for a single point, which has none.
+        row = 1 + ROW_COST / min(max(few, 1), max(1, block // 2)) if evaluations > 1 else 1.0
         return len(self.monomials) * (EVALUATION_COST * row * evaluations + PRODUCT_COST * entries)
 
     def prepare(self, X: Float[Array, "n d"]) -> Prepared:
@@ -129,6 +129,18 @@ class FeatureSum(SumForm):
                     of_y[columns, :] += self.monomials.vjp(nonzero(Q.points[columns, :]), others, to_y)
             of_x.append(self.monomials.vjp(nonzero(P.points[rows, :]), values, squared * to_x))
         return joined(of_x, axis=0)[None, ...], of_y[None, ...] if second else None
+
+    def vjp_of_point(
+        self, P: Prepared, Q: Prepared, upstream: Float[Array, "k m"], of_diagonal: Float[Array, " k"] | None
+    ) -> Float[Array, "k d"]:
+        """Pull gradients with respect to `between` of a single point P and to its diagonal back to it, one a row."""
+        xp, values = array_namespace(upstream), P.values
+        assert values is not None  # those of a single point are always few
+        slope = 0.0 if of_diagonal is None else 2 * values * of_diagonal
+        for columns, others in self._value_blocks(Q, share=0.5):
+            slope = slope + xp.matmul(others, xp.matrix_transpose(upstream[:, columns]))
+        # Monomials are linear in features, so that all slopes take one way back to the point.
+        return self.monomials.vjp(nonzero(P.points), values, constant(self.weights**2, P.points)[:, None] * slope)
 
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Float[Array, "n m d"]:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, m, d)."""

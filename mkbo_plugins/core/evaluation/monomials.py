@@ -59,6 +59,8 @@ class Monomials:
     def evaluate(self, X: Float[Array, "n d"]) -> Float[Array, "M n"]:
         """Return theta_k at points X (n, d), transposed, (M, n)."""
         xp = array_namespace(X)
+        if X.shape[0] == 1:
+            return self._at_point(X[0, ...])[:, None]
         columns = xp.matrix_transpose(X)
         values = xp.empty((len(self), X.shape[0]), dtype=X.dtype, device=device(X))
         values[:1, :] = 1.0
@@ -68,6 +70,21 @@ class Monomials:
             layer *= xp.take(columns, raised[start:stop], axis=0)
             values[start:stop, :] = layer
         return values
+
+    def _at_point(self, x: Float[Array, " d"]) -> Float[Array, " M"]:
+        """Return theta_k at one point, (M,), as products of powers: of short rows, layers would be too many."""
+        xp = array_namespace(x)
+        powers = x[:, None] ** constant(np.arange(self.degrees[-1] + 1.0), x)
+        first, *others = (xp.asarray(exponents, device=device(x)) for exponents in self._columns)
+        values = xp.take(powers[0, :], first)
+        for j, exponents in enumerate(others, 1):
+            values *= xp.take(powers[j, :], exponents)
+        return values
+
+    @cached_property
+    def _columns(self) -> Int[np.ndarray, "d M"]:
+        """Exponents of each coordinate, one after the other in memory."""
+        return np.ascontiguousarray(self.exponents.T)
 
     def vjp(
         self, X: Float[Array, "n d"], values: Float[Array, "M n"], upstream: Float[Array, "M n"]

@@ -116,6 +116,14 @@ class SumForm(ABC):
             wanted.
         """
 
+    def vjp_of_point(
+        self, P: Prepared, Q: Prepared, upstream: Float[Array, "k m"], of_diagonal: Float[Array, " k"] | None
+    ) -> Float[Array, "k d"]:
+        """Pull gradients with respect to `between` of a single point P and to its diagonal back to it, one a row."""
+        # Entries cost more than what is made of them.
+        of_x = array_namespace(upstream).matmul(upstream, self.entry_gradients(P, Q)[0, ...] * Q.points)
+        return of_x if of_diagonal is None else of_x + of_diagonal[:, None] * P.diagonal_gradient
+
     @abstractmethod
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Float[Array, "n m d"]:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, m, d), without batches."""

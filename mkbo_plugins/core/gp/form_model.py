@@ -7,13 +7,13 @@ subtraction to cancel and is exact to rounding (Squire and Trapp, SIAM Review 40
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Inexact
 from scipy.spatial.distance import cdist
 
-from mkbo_plugins.core.components.components import Component, ModelComponents
+from mkbo_plugins.core.components.components import Component, FromPoint, ModelComponents
 from mkbo_plugins.core.forms import Form, get_form
 from mkbo_plugins.core.priors import Hyperparameter, length_scale_prior
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
@@ -52,7 +52,7 @@ class Pairs:
         Whether points are paired row by row.
     """
 
-    components: Mapping[str, Component]
+    components: Mapping[str, Component] | Mapping[str, FromPoint]
     left: Float[np.ndarray, "n k"]
     right: Float[np.ndarray, "m k"]
     elementwise: bool
@@ -72,6 +72,17 @@ class Pairs:
         left, right = self.left / length_scale, self.right / length_scale
         distance = ((left - right) ** 2).sum(axis=1) if self.elementwise else cdist(left, right, "sqeuclidean")
         return squared_exponential_profile(distance, 1.0)
+
+
+class Slopes(NamedTuple):
+    """A form's covariance with its derivatives in what it is made of, each of the shape of the covariance."""
+
+    value: Float[np.ndarray, "..."]
+    parts: Mapping[str, Float[np.ndarray, "..."]]
+    log_stock: Float[np.ndarray, "..."] | None
+    """In the logarithm of the stock covariance; None where there is none."""
+    length_scale: Float[np.ndarray, " k"]
+    """Length scales of the stock covariance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +123,11 @@ class FormModel:
         components = self.fixed.components(self.form.parts, x.frame, second, elementwise=elementwise)
         return Pairs(components, x.stock, (x if y is None else y).stock, elementwise)
 
+    def from_point(self, x: Points, y: Points) -> Pairs:
+        """Evaluate the same between one point and others and, in a last column, the point itself."""
+        components = self.fixed.from_point(self.form.parts, x.frame, y.frame)
+        return Pairs(components, x.stock, np.concatenate([y.stock, x.stock]), elementwise=False)
+
     def value(self, pairs: Pairs, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, "..."]:
         """Return the covariance, (n, n'), or (n,) row by row."""
         scales, length_scale = self._unpack(theta)
@@ -136,15 +152,30 @@ class FormModel:
             slopes.append(of_log_stock[..., None] * pairs.squared_differences / length_scale**2)
         return value, np.concatenate(slopes, axis=-1)
 
+    def slopes(self, pairs: Pairs, theta: Float[np.ndarray, " p"]) -> Slopes:
+        """Return the covariance, (n, n') or (n,), with its derivatives in parts and stock covariance."""
+        scales, length_scale = self._unpack(theta)
+        stock = pairs.stock(length_scale) if self.stock_dims else None
+        k = len(pairs.parts) + (stock is not None)
+        # Forms are elementwise, so that one call takes the steps in all that they are made of, along a first axis.
+        steps = (1j * STEP * np.eye(k)).reshape(k, k, *[1] * (1 if pairs.elementwise else 2))
+        parts = {name: part + step for (name, part), step in zip(pairs.parts.items(), steps, strict=False)}
+        value = self.form.covariance(parts, None if stock is None else stock * (1 + steps[-1]), scales)
+        slopes = value.imag / STEP
+        of_parts = dict(zip(parts, slopes, strict=False))
+        return Slopes(value.real[0], of_parts, None if stock is None else slopes[-1], length_scale)
+
     def pull(
         self,
         x: Points,
         y: Points | None,
         pairs: Pairs,
         upstream: Float[np.ndarray, "..."],
-        theta: Float[np.ndarray, " p"],
+        slopes: Slopes,
     ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n k"]]:
         """Pull a gradient with respect to the covariance back to `x`, on both sides where `y` is None.
+
+        Of one point with several, all with all, several gradients may be pulled back, one a row.
 
         Parameters
         ----------
@@ -154,28 +185,26 @@ class FormModel:
             What `pairs` returned for them.
         upstream
             Gradient with respect to the covariance, of its shape.
-        theta
-            Logarithms of the hyperparameters.
+        slopes
+            What `slopes` returned for them.
 
         Returns
         -------
         tuple of arrays
             Gradients with respect to the frame coordinates (n, d) and the stock inputs (n, k).
         """
-        scales, length_scale = self._unpack(theta)
-        stock = pairs.stock(length_scale) if self.stock_dims else None
-        of_frame, of_stock = np.zeros_like(x.frame), np.zeros_like(x.stock)
-        for name, part in pairs.parts.items():
-            slope = self.form.covariance({**pairs.parts, name: part + 1j * STEP}, stock, scales).imag / STEP
+        of_frame = np.zeros((len(upstream), x.frame.shape[1]))
+        for name, slope in slopes.parts.items():
             of_x, of_y = pairs.components[name].vjp(upstream * slope, second=y is None)
             of_frame = of_frame + of_x + (of_y if y is None else 0.0)
-        if stock is None or y is None:  # a stock covariance is constant along its diagonal
-            return of_frame, of_stock
-        slope = upstream * self.form.covariance(pairs.parts, stock * (1 + 1j * STEP), scales).imag / STEP
+        if slopes.log_stock is None or y is None:  # a stock covariance is constant along its diagonal
+            return of_frame, np.zeros((len(upstream), x.stock.shape[1]))
+        slope = upstream * slopes.log_stock
         if pairs.elementwise:
-            return of_frame, slope[:, None] * (pairs.right - pairs.left) / length_scale**2
+            return of_frame, slope[:, None] * (pairs.right - pairs.left) / slopes.length_scale**2
         # Products of matrices instead of an array (n, n', k) of differences.
-        return of_frame, (slope @ pairs.right - slope.sum(axis=1)[:, None] * pairs.left) / length_scale**2
+        of_stock = slope @ pairs.right - slope.sum(axis=1)[:, None] * pairs.left
+        return of_frame, of_stock / slopes.length_scale**2
 
     def _unpack(self, theta: Float[np.ndarray, " p"]) -> tuple[dict[str, Any], Inexact[np.ndarray, " k"]]:
         names = self.form.hyperparameters

@@ -70,19 +70,16 @@ class FormPosterior:
 
     def at(self, point: Points) -> tuple[Float[np.ndarray, " 1"], Float[np.ndarray, " 1"], Points]:
         """Return mean (1,) and variance (1,) at one point, and the gradients of both, in this order, as two rows."""
-        # The same point twice, so that both gradients go one way back.
-        twice = Points(np.tile(point.frame, (2, 1)), np.tile(point.stock, (2, 1)))
-        pairs, itself = self.model.pairs(twice, self.data), self.model.pairs(point, elementwise=True)
-        cross = self.model.value(pairs, self.theta)[:1]
+        pairs = self.model.from_point(point, self.data)
+        slopes = self.model.slopes(pairs, self.theta)
+        cross = slopes.value[:, :-1]
         solved = self.process.solve(cross)[:, 0]
-        upstream = np.stack([self.process.dual, -2 * solved])
-        of_frame, of_stock = self.model.pull(twice, self.data, pairs, upstream, self.theta)
-        of_prior = self.model.pull(point, None, itself, np.ones(1), self.theta)
-        both = np.array([[0.0], [1.0]])
-        of_frame, of_stock = of_frame + both * of_prior[0], of_stock + both * of_prior[1]
+        # Both arguments of the prior variance move.
+        upstream = np.array([[*self.process.dual, 0.0], [*(-2 * solved), 2.0]])
+        of_frame, of_stock = self.model.pull(point, self.data, pairs, upstream, slopes)
         if self.directed is not None:
             of_frame[0] += self.directed.gradient(point.frame)[0]
-        variance = self.model.value(itself, self.theta) - cross @ solved
+        variance = slopes.value[:, -1] - cross @ solved
         return self._mean(cross, point), variance, Points(of_frame, of_stock)
 
     def _blocks(self, points: Points) -> Iterator[tuple["FormPosterior", Points]]:

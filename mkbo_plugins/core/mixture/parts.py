@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
@@ -53,3 +54,7 @@ class MixtureParts:
             if name != PART:
                 raise KernelError(f"a kernel mixture has no part {name!r}: no machine was trained; use form={PART!r}")
         return dict.fromkeys(names, KernelGram(self.mixture, X, Y, elementwise))
+
+    def from_point(self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> dict[str, KernelGram]:
+        """Return what `PretrainedComponents.from_point` does."""
+        return self.components(names, x, array_namespace(x, Y).concat([Y, x]))
