@@ -16,6 +16,7 @@ from torch import Tensor
 from mkbo_plugins.botorch.differentiable import components
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
+from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import DEFAULT_FORM, Form, get_form
 from mkbo_plugins.covariance.base import Covariance
@@ -83,12 +84,17 @@ class PretrainedKernel(Kernel):
         for name in self.form.hyperparameters:
             self._register_scale(name)
         self._recent = ValueCache(KEPT_COMPONENTS)
+        self._is_coarse = False
         self._constants: Tensor | None = None
 
     @property
     def form(self) -> Form:
         """The form, looked up by name so that copies and pickles need no functions."""
         return get_form(self.form_name, self.cov.fixed.tables)
+
+    @property
+    def _fixed(self) -> FixedComponents:
+        return self.cov.fixed.coarse if self._is_coarse else self.cov.fixed
 
     def _register_scale(self, name: str) -> None:
         scale = self.form.hyperparameters[name]
@@ -188,8 +194,14 @@ class PretrainedKernel(Kernel):
         self, names: tuple[str, ...], z1: Float[Tensor, "... n d"], z2: Float[Tensor, "... m d"], *, diag: bool
     ) -> tuple[Float[Tensor, "..."], ...]:
         same = z1 is z2 or (not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2))
-        values = components(self.cov.fixed, names, z1.double(), None if same else z2.double(), elementwise=diag)
+        values = components(self._fixed, names, z1.double(), None if same else z2.double(), elementwise=diag)
         return values if z1.dtype == torch.double else tuple([value.to(z1.dtype) for value in values])
+
+    def coarse(self) -> "PretrainedKernel":
+        """Return the kernel, its learned scales shared, with larger errors of the fixed components, and faster."""
+        new = copy.copy(self)
+        new._is_coarse, new._recent = True, ValueCache(KEPT_COMPONENTS)
+        return new
 
     def spread_inputs(self, n: int) -> Float[Tensor, "n d"]:
         """Return `n` inputs spread over the domain, (n, d), for feature approximations."""
