@@ -16,7 +16,7 @@ LEFT_OUT = 1e-5
 """Variance that features may leave out at the points among which landmarks are chosen, in units of the largest."""
 
 
-class _InverseRoot(torch.nn.Module):
+class InverseRoot(torch.nn.Module):
     """Turn kernel values at landmarks Z into features: k(x, Z) L^-T with L L' = k(Z, Z)."""
 
     def __init__(self, root: Float[Tensor, "... M M"]) -> None:
@@ -25,6 +25,10 @@ class _InverseRoot(torch.nn.Module):
 
     def forward(self, values: Float[Tensor, "... M"] | LinearOperator) -> Float[Tensor, "... M"]:
         return torch.linalg.solve_triangular(self.root, to_dense(values).mT, upper=False).mT
+
+    def pulled(self, weights: Float[Tensor, "... M"]) -> Float[Tensor, "... M"]:
+        """Return weights (..., M) of kernel values that give what these weights of features do."""
+        return torch.linalg.solve_triangular(self.root.mT, weights.unsqueeze(-1), upper=True).squeeze(-1)
 
 
 @GenKernelFeatures.register(PretrainedKernel)
@@ -51,7 +55,7 @@ def nystrom_features(kernel: PretrainedKernel, *, num_inputs: int, num_outputs: 
         landmarks = _landmarks(gram.reshape(-1, len(points), len(points)).double().numpy(force=True))
         index = torch.as_tensor(landmarks, device=gram.device)
         root = psd_safe_cholesky(gram[..., index[:, None], index], max_tries=8)
-    return KernelEvaluationMap(kernel=kernel, points=points[index], output_transform=_InverseRoot(root))
+    return KernelEvaluationMap(kernel=kernel, points=points[index], output_transform=InverseRoot(root))
 
 
 def _landmarks(grams: Float[np.ndarray, "batch n n"]) -> Int[np.ndarray, " M"]:

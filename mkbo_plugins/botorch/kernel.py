@@ -16,6 +16,7 @@ from torch import Tensor
 from mkbo_plugins.botorch.differentiable import components
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
+from mkbo_plugins.botorch.seen import SeenInputs, is_same_view
 from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import DEFAULT_FORM, Form, get_form
@@ -84,6 +85,7 @@ class PretrainedKernel(Kernel):
         for name in self.form.hyperparameters:
             self._register_scale(name)
         self._recent = ValueCache(KEPT_COMPONENTS)
+        self._framed = SeenInputs()
         self._is_coarse = False
         self._constants: Tensor | None = None
 
@@ -134,10 +136,10 @@ class PretrainedKernel(Kernel):
         """Return the covariance (..., n, n'), or its diagonal (..., n) when `diag`."""
         if last_dim_is_batch:
             raise KernelError("PretrainedKernel couples its coordinates and has no last_dim_is_batch mode")
-        x2 = x1 if _is_same_view(x1, x2) else self._as_constant(x1, x2)
+        x2 = x1 if x1 is not x2 and is_same_view(x1, x2) else self._as_constant(x1, x2)
         if self.frame is not None:
-            same, x1 = x2 is x1, self.frame.transform(x1)
-            x2 = x1 if same else self.frame.transform(x2)
+            same, x1 = x2 is x1, self._framed.get(x1, self.frame.transform)
+            x2 = x1 if same else self._framed.get(x2, self.frame.transform)
         if x1.shape[-1] != self.frame_dims + self.stock_dims:
             raise KernelError(
                 f"expected {self.frame_dims} frame and {self.stock_dims} stock columns, got {x1.shape[-1]} columns; "
@@ -200,7 +202,7 @@ class PretrainedKernel(Kernel):
     def coarse(self) -> "PretrainedKernel":
         """Return the kernel, its learned scales shared, with larger errors of the fixed components, and faster."""
         new = copy.copy(self)
-        new._is_coarse, new._recent = True, ValueCache(KEPT_COMPONENTS)
+        new._is_coarse, new._recent, new._framed = True, ValueCache(KEPT_COMPONENTS), SeenInputs()
         return new
 
     def spread_inputs(self, n: int) -> Float[Tensor, "n d"]:
@@ -268,17 +270,6 @@ def _cut_from_constants(x: Tensor) -> bool:
     if joined is None or not joined.name().startswith("Cat"):
         return False
     return cut._saved_start == 0 and joined.next_functions[0][0] is None
-
-
-def _is_same_view(x1: Tensor, x2: Tensor) -> bool:
-    """Return whether two tensors are cut out of one in the same way, as GPyTorch does for test inputs."""
-    return (
-        x1 is not x2
-        and x1._base is not None
-        and x1._base is x2._base
-        and x1.requires_grad == x2.requires_grad
-        and (x1.data_ptr(), x1.shape, x1.stride()) == (x2.data_ptr(), x2.shape, x2.stride())
-    )
 
 
 def _read_scale(name: str, kernel: PretrainedKernel) -> Float[Tensor, "..."]:
