@@ -17,13 +17,20 @@ LEFT_OUT = 1e-5
 
 
 class InverseRoot(torch.nn.Module):
-    """Turn kernel values at landmarks Z into features: k(x, Z) L^-T with L L' = k(Z, Z)."""
+    """Turn kernel values at landmarks Z into features: k(x, Z) L^-T with L L' = k(Z, Z).
+
+    Parameters
+    ----------
+    root
+        The root L, (..., M, M).
+    """
 
     def __init__(self, root: Float[Tensor, "... M M"]) -> None:
         super().__init__()
         self.register_buffer("root", root)
 
     def forward(self, values: Float[Tensor, "... M"] | LinearOperator) -> Float[Tensor, "... M"]:
+        """Return features, (..., M), of kernel values at the landmarks."""
         return torch.linalg.solve_triangular(self.root, to_dense(values).mT, upper=False).mT
 
     def pulled(self, weights: Float[Tensor, "... M"]) -> Float[Tensor, "... M"]:

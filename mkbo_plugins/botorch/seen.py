@@ -20,7 +20,7 @@ class SeenInputs:
 
     def __init__(self) -> None:
         self._constants = ValueCache(KEPT)
-        self._last: tuple[Tensor, Tensor] | None = None
+        self._last: tuple[Tensor, int, Tensor] | None = None
 
     def get(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """Return the function at inputs (..., d)."""
@@ -28,11 +28,14 @@ class SeenInputs:
             return function(x)
         if not x.requires_grad:
             return self._constants.get("inputs", (x,), function)
-        if self._last is not None and is_same_view(self._last[0], x):
-            return self._last[1]
+        if self._last is not None:
+            seen, version, kept = self._last
+            # Both stand on the same numbers, which may have been changed in place.
+            if is_same_view(seen, x) and version == x._version:
+                return kept
         result = function(x)
         if x._base is not None and result.requires_grad:
-            self._last = x, result
+            self._last = x, x._version, result
             # What a gradient went through once is gone.
             result.register_hook(self._forget)
         return result
