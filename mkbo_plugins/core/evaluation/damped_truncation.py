@@ -1,7 +1,7 @@
 """Features that are small everywhere in a box once points are damped, and can be left out of distances.
 
-A feature that matters beside a small diagonal, to which errors are relative otherwise, may be nothing beside the unit in
-which distances between features are measured.
+A feature that matters beside a small diagonal, to which errors are relative otherwise, may be nothing beside the unit
+in which distances between features are measured.
 """
 
 from dataclasses import replace
