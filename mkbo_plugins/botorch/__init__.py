@@ -8,6 +8,7 @@ except ImportError as error:
     ) from error
 
 from mkbo_plugins.botorch import features as _features  # noqa: F401 - registers the feature map for path sampling
+from mkbo_plugins.botorch import paths as _paths  # noqa: F401 - registers how paths are drawn
 from mkbo_plugins.botorch.average import AverageGP, pretrained_average
 from mkbo_plugins.botorch.constraints import linear_constraints
 from mkbo_plugins.botorch.evidence import table_verdict

@@ -16,6 +16,8 @@ from torch import Tensor
 from mkbo_plugins.botorch.differentiable import components
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
+from mkbo_plugins.botorch.seen import SeenInputs, is_same_view
+from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import DEFAULT_FORM, Form, get_form
 from mkbo_plugins.covariance.base import Covariance
@@ -83,12 +85,18 @@ class PretrainedKernel(Kernel):
         for name in self.form.hyperparameters:
             self._register_scale(name)
         self._recent = ValueCache(KEPT_COMPONENTS)
+        self._framed = SeenInputs()
+        self._is_coarse = False
         self._constants: Tensor | None = None
 
     @property
     def form(self) -> Form:
         """The form, looked up by name so that copies and pickles need no functions."""
         return get_form(self.form_name, self.cov.fixed.tables)
+
+    @property
+    def _fixed(self) -> FixedComponents:
+        return self.cov.fixed.coarse if self._is_coarse else self.cov.fixed
 
     def _register_scale(self, name: str) -> None:
         scale = self.form.hyperparameters[name]
@@ -128,10 +136,10 @@ class PretrainedKernel(Kernel):
         """Return the covariance (..., n, n'), or its diagonal (..., n) when `diag`."""
         if last_dim_is_batch:
             raise KernelError("PretrainedKernel couples its coordinates and has no last_dim_is_batch mode")
-        x2 = x1 if _is_same_view(x1, x2) else self._as_constant(x1, x2)
+        x2 = x1 if x1 is not x2 and is_same_view(x1, x2) else self._as_constant(x1, x2)
         if self.frame is not None:
-            same, x1 = x2 is x1, self.frame.transform(x1)
-            x2 = x1 if same else self.frame.transform(x2)
+            same, x1 = x2 is x1, self._framed.get(x1, self.frame.transform)
+            x2 = x1 if same else self._framed.get(x2, self.frame.transform)
         if x1.shape[-1] != self.frame_dims + self.stock_dims:
             raise KernelError(
                 f"expected {self.frame_dims} frame and {self.stock_dims} stock columns, got {x1.shape[-1]} columns; "
@@ -188,8 +196,14 @@ class PretrainedKernel(Kernel):
         self, names: tuple[str, ...], z1: Float[Tensor, "... n d"], z2: Float[Tensor, "... m d"], *, diag: bool
     ) -> tuple[Float[Tensor, "..."], ...]:
         same = z1 is z2 or (not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2))
-        values = components(self.cov.fixed, names, z1.double(), None if same else z2.double(), elementwise=diag)
+        values = components(self._fixed, names, z1.double(), None if same else z2.double(), elementwise=diag)
         return values if z1.dtype == torch.double else tuple([value.to(z1.dtype) for value in values])
+
+    def coarse(self) -> "PretrainedKernel":
+        """Return the kernel, its learned scales shared, with larger errors of the fixed components, and faster."""
+        new = copy.copy(self)
+        new._is_coarse, new._recent, new._framed = True, ValueCache(KEPT_COMPONENTS), SeenInputs()
+        return new
 
     def spread_inputs(self, n: int) -> Float[Tensor, "n d"]:
         """Return `n` inputs spread over the domain, (n, d), for feature approximations."""
@@ -256,17 +270,6 @@ def _cut_from_constants(x: Tensor) -> bool:
     if joined is None or not joined.name().startswith("Cat"):
         return False
     return cut._saved_start == 0 and joined.next_functions[0][0] is None
-
-
-def _is_same_view(x1: Tensor, x2: Tensor) -> bool:
-    """Return whether two tensors are cut out of one in the same way, as GPyTorch does for test inputs."""
-    return (
-        x1 is not x2
-        and x1._base is not None
-        and x1._base is x2._base
-        and x1.requires_grad == x2.requires_grad
-        and (x1.data_ptr(), x1.shape, x1.stride()) == (x2.data_ptr(), x2.shape, x2.stride())
-    )
 
 
 def _read_scale(name: str, kernel: PretrainedKernel) -> Float[Tensor, "..."]:

@@ -92,6 +92,10 @@ class ModelComponents(Protocol):
 class FixedComponents(ModelComponents, Protocol):
     """What hosts need of a pre-trained covariance, be it of one table, of several, or a kernel mixture."""
 
+    @property
+    def coarse(self) -> "FixedComponents":
+        """The same with larger errors, as `ModelComponents.coarse`."""
+
     def correlation(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         """Return the prior correlation between points (n, d) and (n', d), (n, n')."""
 
@@ -335,6 +339,11 @@ class PretrainedComponents:
         return ReweightedKernel(self.decision.kernel, (*self.earlier, self.decision.table), self.choice, self.tolerance)
 
     @cached_property
+    def of_distances(self) -> CertifiedEvaluator:
+        """Evaluator of K^E with errors relative to its mean diagonal where a diagonal is smaller."""
+        return replace(self.kernel.evaluator, unit=self.mean_diagonal)
+
+    @cached_property
     def coarse(self) -> "PretrainedComponents":
         """The same with an error of up to `COARSE`, faster, for many points of which the best are wanted."""
         return replace(self, tolerance=max(self.tolerance, COARSE))
@@ -393,7 +402,8 @@ class PretrainedComponents:
             else:
                 formula, has_unit = OF_REWEIGHTED[name]
                 unit = self.mean_diagonal if has_unit else 1.0
-                by_name[name] = OfReweighted(formula, self.kernel.evaluator, unit, X, Y, elementwise)
+                evaluator = self.of_distances if name == "feature_distance" else self.kernel.evaluator
+                by_name[name] = OfReweighted(formula, evaluator, unit, X, Y, elementwise)
         return by_name
 
     def from_point(self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> dict[str, FromPoint]:

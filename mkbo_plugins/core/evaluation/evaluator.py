@@ -16,6 +16,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
 from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.evaluation.damped_truncation import without_small
 from mkbo_plugins.core.evaluation.feature_sum import PRODUCT_COST, FeatureSum
 from mkbo_plugins.core.evaluation.features import EPS, Weights, monomial_weights
 from mkbo_plugins.core.evaluation.mixed_pairs import MixedPairSum
@@ -49,6 +50,9 @@ MAX_MONOMIALS = 300_000
 PAIR_SHARE = 0.5
 """Error allowed to the pair sum in units of the tolerance: unlike features left out, its rounding can make a Gram
 matrix indefinite."""
+
+CUT_SHARE = 0.25
+"""Share of the tolerance that features left out since they are small beside the unit may take together."""
 
 NOTHING = -1e5
 """Logarithm of a factor that makes zero of any number."""
@@ -84,6 +88,9 @@ class CertifiedEvaluator:
     norm
         Evaluator of the kernel by the root of whose diagonal, undamped, each argument is divided; None where arguments
         are damped as those of `base`.
+    unit
+        Unit of the damped kernel beside which smaller diagonals do not count: errors are relative to it where a
+        diagonal is smaller, as is enough for distances in this unit. None means errors relative to diagonals.
 
     Raises
     ------
@@ -97,6 +104,7 @@ class CertifiedEvaluator:
     choice: Choice = "auto"
     tolerance: float = 1e-10
     norm: "CertifiedEvaluator | None" = None
+    unit: float | None = None
     _sets: dict[tuple[float, bool, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
     _points: ValueCache = field(default_factory=lambda: ValueCache(KEPT_POINTS), init=False, repr=False)
     _values: ValueCache = field(default_factory=lambda: ValueCache(KEPT_RESULTS), init=False, repr=False)
@@ -114,7 +122,10 @@ class CertifiedEvaluator:
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again."""
         return {
-            **{name: getattr(self, name) for name in ("base", "tables", "dimension", "choice", "tolerance", "norm")},
+            **{
+                name: getattr(self, name)
+                for name in ("base", "tables", "dimension", "choice", "tolerance", "norm", "unit")
+            },
             "_sets": {},
             "_points": ValueCache(KEPT_POINTS),
             "_values": ValueCache(KEPT_RESULTS),
@@ -148,10 +159,10 @@ class CertifiedEvaluator:
         best: tuple[tuple[int, float], list[Prepared]] | None = None
         for form in self._candidates(sets, sizes, entries):
             points = [self._points.get(id(form), (Z,), partial(self._made_ready, form)) for Z in sets]
-            error = max(P.worst_error() for P in points)
+            error = max(self._worst_error(P) for P in points)
             limit = self._limit(form)
             # A diagonal that one form cannot tell from zero another one may.
-            rank = sum(P.unresolved() for P in points), max(error / limit, 1.0)
+            rank = sum(self._unresolved(P) for P in points), max(error / limit, 1.0)
             if rank == (0, 1.0) or self.choice != "auto":
                 return points
             if best is None or rank < best[0]:
@@ -164,7 +175,7 @@ class CertifiedEvaluator:
         reach, Q = self._others.get("others", (Y,), partial(self._serving, x))
         if float(array_namespace(x).max(abs(x))) <= reach:
             P = self._made_ready(Q.form, x)
-            if P.unresolved() == 0 and P.worst_error() <= self._limit(Q.form):
+            if self._unresolved(P) == 0 and self._worst_error(P) <= self._limit(Q.form):
                 return P, Q
         P, Q = self.prepare(x, Y)
         return P, Q
@@ -176,7 +187,19 @@ class CertifiedEvaluator:
         return next((radius for radius in RADII if reach <= radius), reach), Q
 
     def _limit(self, form: SumForm) -> float:
-        return self.tolerance * (1.0 if isinstance(form, FeatureSum) else PAIR_SHARE)
+        """Return the error allowed to a form, for features beside what was left out of them at all points."""
+        share = 1.0 if self.unit is None else 1 - CUT_SHARE
+        return self.tolerance * (share if isinstance(form, FeatureSum) else PAIR_SHARE)
+
+    def _unresolved(self, P: Prepared) -> int:
+        return P.unresolved() if self.unit is None else 0
+
+    def _worst_error(self, P: Prepared) -> float:
+        if self.unit is None:
+            return P.worst_error()
+        xp = array_namespace(P.points)
+        log_scales = xp.clip(2 * (P.half_log_scale + self.log_damping(P.points)), -700.0, None)
+        return P.worst_error(self.unit * xp.exp(-log_scales))
 
     def _made_ready(self, form: SumForm, X: Float[Array, "n d"]) -> Prepared:
         """Return points whose errors include diagonals that rounded coefficients alone may make.
@@ -251,7 +274,7 @@ class CertifiedEvaluator:
             elif precise:
                 self._sets[key] = self._refine(self.features(radius))
             else:
-                self._sets[key] = self._build(radius, self._most_features)
+                self._sets[key] = self._cut(self._build(radius, self._most_features), radius)
         return self._sets[key]
 
     @cached_property
@@ -343,7 +366,7 @@ class CertifiedEvaluator:
     def _pairs_hold(self) -> bool:
         """Whether the plain pair sum meets the tolerance over a sample of the frame, so that it is worth a try."""
         sample = np.random.default_rng(0).uniform(-1, 1, (32, self.dimension))
-        return self.pairs.prepare(sample).worst_error() <= PAIR_SHARE * self.tolerance
+        return self._worst_error(self.pairs.prepare(sample)) <= PAIR_SHARE * self.tolerance
 
     @property
     def _most_features(self) -> int:
@@ -361,6 +384,12 @@ class CertifiedEvaluator:
         if self._cancels(weights, monomials.degrees, radius):
             weights = monomial_weights(self.base, self._scaled_tables, monomials.exponents, extended=True)
         return self._assemble(monomials, weights, charges)
+
+    def _cut(self, features: FeatureSum | None, radius: float) -> FeatureSum | None:
+        """Return features without those that are nothing beside the unit, if there is one and points are in a box."""
+        if features is None or self.unit is None or self.base.exponent_rate is None:
+            return features
+        return without_small(features, self.base, radius, CUT_SHARE * self.tolerance * self.unit)
 
     def _refine(self, features: FeatureSum | None) -> FeatureSum | None:
         """Return features with weights computed in double-double arithmetic."""

@@ -68,11 +68,19 @@ class Prepared:
         """Gradient of each mantissa in its point, the scale held constant, (n, d)."""
         return self.form.diagonal_gradient(self)
 
-    def worst_error(self) -> float:
-        """Return the largest error relative to the diagonal; points whose diagonal is zero by rounding do not count."""
+    def worst_error(self, least: Float[Array, " n"] | None = None) -> float:
+        """Return the largest error relative to the diagonal; points whose diagonal is zero by rounding do not count.
+
+        Parameters
+        ----------
+        least
+            Numbers, (n,), to which errors are relative where the diagonal is smaller; all points count then.
+        """
         xp = array_namespace(self.diagonal)
         if self.diagonal.shape[0] == 0:
             return 0.0
+        if least is not None:
+            return float(xp.max(self.error / xp.maximum(self.diagonal, least)))
         zero = (self.diagonal <= VANISHING) | self._unresolved
         relative = self.error / xp.clip(self.diagonal, VANISHING, None)
         return float(xp.max(xp.where(zero, xp.zeros_like(relative), relative)))

@@ -1,0 +1,53 @@
+"""Sample paths of models with a pre-trained covariance."""
+
+import copy
+from typing import Any
+
+import torch
+from botorch.sampling.pathwise.features.maps import KernelEvaluationMap
+from botorch.sampling.pathwise.paths import GeneralizedLinearPath, SamplePath
+from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, MatheronPath
+from gpytorch.models import ExactGP
+
+from mkbo_plugins.botorch.features import InverseRoot
+from mkbo_plugins.botorch.kernel import PretrainedKernel
+from mkbo_plugins.botorch.models import LogNoiseGP
+
+
+@DrawMatheronPaths.register(LogNoiseGP)
+def draw_coarse_paths(model: LogNoiseGP, **kwargs: Any) -> SamplePath:
+    """Return the host's paths of a model whose fixed components are coarse, prior and update alike.
+
+    Features of the prior leave out more than that, and paths are evaluated many times.
+
+    Parameters
+    ----------
+    model
+        The model.
+    **kwargs
+        As for `botorch.sampling.pathwise.draw_matheron_paths`.
+    """
+    if not isinstance(model.covar_module, PretrainedKernel):
+        return DrawMatheronPaths.dispatch(ExactGP)(model, **kwargs)
+    coarse = copy.copy(model)
+    coarse._modules = {**model._modules, "covar_module": model.covar_module.coarse()}
+    return _in_one(DrawMatheronPaths.dispatch(ExactGP)(coarse, **kwargs))
+
+
+def _in_one(path: MatheronPath) -> SamplePath:
+    """Return a path as one sum over landmarks and training points together, where prior and update are such sums."""
+    prior, update = path["prior_paths"], path["update_paths"]
+    if not (isinstance(prior, GeneralizedLinearPath) and isinstance(update, GeneralizedLinearPath)):
+        return path
+    landmarks, training = prior.feature_map, update.feature_map
+    if not (isinstance(landmarks, KernelEvaluationMap) and isinstance(landmarks.output_transform, InverseRoot)):
+        return path
+    if landmarks.batch_shape or training.points.ndim > 2:
+        return path
+    of_landmarks = landmarks.output_transform.pulled(prior.weight)
+    return GeneralizedLinearPath(
+        KernelEvaluationMap(landmarks.kernel, torch.cat([landmarks.points, training.points])),
+        torch.cat([of_landmarks, update.weight], dim=-1),
+        bias_module=prior.bias_module,
+        output_transform=path.output_transform,
+    )
