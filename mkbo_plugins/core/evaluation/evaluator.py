@@ -108,7 +108,6 @@ class CertifiedEvaluator:
     _sets: dict[tuple[float, bool, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
     _points: ValueCache = field(default_factory=lambda: ValueCache(KEPT_POINTS), init=False, repr=False)
     _values: ValueCache = field(default_factory=lambda: ValueCache(KEPT_RESULTS), init=False, repr=False)
-
     _others: ValueCache = field(default_factory=lambda: ValueCache(1), init=False, repr=False)
 
     def __post_init__(self) -> None:
