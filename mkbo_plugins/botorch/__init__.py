@@ -15,11 +15,12 @@ from mkbo_plugins.botorch.evidence import table_verdict
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.mean import PretrainedMean
-from mkbo_plugins.botorch.models import pretrained_gp
+from mkbo_plugins.botorch.models import PretrainedGP, pretrained_gp
 
 __all__ = [
     "AverageGP",
     "NamedFrame",
+    "PretrainedGP",
     "PretrainedKernel",
     "PretrainedMean",
     "linear_constraints",

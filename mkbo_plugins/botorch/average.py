@@ -1,5 +1,6 @@
 """Several forms at once, weighed by how well each explains the data, as one BoTorch model."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -112,7 +113,8 @@ def pretrained_average(
         )
     members = []
     for form in forms:
-        model = pretrained_gp(cov, train_X, train_Y, form=form, **kwargs)
+        # Members share no module that one of their fits would change.
+        model = pretrained_gp(cov, train_X, train_Y, form=form, **copy.deepcopy(kwargs))
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         members.append(model)
     scores = torch.tensor([_leave_one_out(member) for member in members], dtype=train_Y.dtype)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from botorch.models.transforms.input import InputTransform
 from jaxtyping import Float
@@ -81,8 +82,19 @@ class NamedFrame(InputTransform):
 
     def sample(self, n: int, like: Tensor) -> Float[Tensor, "n columns"]:
         """Return `n` space-filling raw rows of the target space, (n, number of names), as a tensor like `like`."""
-        raw = torch.as_tensor(self.target_space.sobol(n), dtype=like.dtype, device=like.device)
-        return raw[:, [self.target_space.names.index(name) for name in self.names]]
+        return self._rows(self.target_space.sobol(n), like)
+
+    def ends(self, like: Tensor) -> Float[Tensor, "2 columns"]:
+        """Return the row of the lower ends of all ranges and that of the upper ones, as a tensor like `like`.
+
+        Of levels, these are the first and the last.
+        """
+        count = len(self.names)
+        return self._rows(self.target_space.from_unit(np.array([[0.0] * count, [1.0] * count])), like)
+
+    def _rows(self, raw: Float[np.ndarray, "n columns"], like: Tensor) -> Float[Tensor, "n columns"]:
+        rows = torch.as_tensor(raw, dtype=like.dtype, device=like.device)
+        return rows[:, [self.target_space.names.index(name) for name in self.names]]
 
     def equals(self, other: InputTransform) -> bool:
         """Return whether another transform does exactly the same."""

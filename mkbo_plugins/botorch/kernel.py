@@ -33,6 +33,9 @@ class PretrainedKernel(Kernel):
     The fixed parts come from the artefact in double precision whatever the dtype of the inputs; learned are the
     scales that the form has and the length scales of the stock covariance.
 
+    It is neither an `RBFKernel` nor a `ScaleKernel`, and has no ``base_kernel`` or ``outputscale``: code that looks for
+    these finds the stock covariance as ``stock`` and the scales through ``scale(name)``.
+
     Parameters
     ----------
     cov
@@ -76,7 +79,7 @@ class PretrainedKernel(Kernel):
         self.frame = frame
         stock_inputs = stock_dims or (self.frame_dims if self.form.uses_stock else 0)
         self.stock = (
-            get_covar_module_with_dim_scaled_prior(ard_num_dims=stock_inputs, batch_shape=self.batch_shape)
+            get_covar_module_with_dim_scaled_prior(ard_num_dims=stock_inputs, batch_shape=self._batch_shape)
             if stock_inputs
             else None
         )
@@ -98,6 +101,19 @@ class PretrainedKernel(Kernel):
     def _fixed(self) -> FixedComponents:
         return self.cov.fixed.coarse if self._is_coarse else self.cov.fixed
 
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Shape of each scale."""
+        # Hosts that pick outputs shorten it once for each parameter.
+        first = next(iter(self.form.hyperparameters), None)
+        if first is None:
+            return self._batch_shape if self.stock is None else self.stock.batch_shape
+        return getattr(self, f"raw_{first}").shape
+
+    @batch_shape.setter
+    def batch_shape(self, val: torch.Size) -> None:
+        self._batch_shape = val
+
     def _register_scale(self, name: str) -> None:
         scale = self.form.hyperparameters[name]
         self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.full(self._batch_shape, float(scale.log_mean))))
@@ -109,6 +125,23 @@ class PretrainedKernel(Kernel):
             partial(_read_scale, name),
             partial(_write_scale, name),
         )
+
+    @property
+    def lengthscale(self) -> Float[Tensor, "... 1 k"] | None:
+        """Length scales of the stock covariance, (..., 1, k), in units of its inputs, which are scaled to [0, 1].
+
+        They say how the target differs from what the table knows of it, one for each parameter and each level. None
+        where the form has no stock covariance of all parameters, as GPyTorch's kernels without length scales have it.
+        """
+        return self.stock.lengthscale if self.stock is not None and self.form.uses_stock else None
+
+    @lengthscale.setter
+    def lengthscale(self, value: Tensor | float) -> None:
+        if self.stock is None or not self.form.uses_stock:
+            raise KernelError(
+                f"form {self.form_name!r} has no length scales; its scales are set by set_scale(name, value)"
+            )
+        self.stock.lengthscale = value
 
     def scale(self, name: str) -> Float[Tensor, "..."]:
         """Return a learned scale of the form, such as ``moment_scale``, of the batch shape."""

@@ -1,16 +1,17 @@
 """Ready BoTorch models with a pre-trained covariance."""
 
+import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from botorch.models import SingleTaskGP
-from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.input import ChainedInputTransform, InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.likelihoods import Likelihood
-from gpytorch.means import Mean
+from gpytorch.means import ConstantMean, Mean
 from gpytorch.module import Module
 from jaxtyping import Float
 from torch import Tensor
@@ -24,7 +25,7 @@ from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.spread import check_spread
 from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
 from mkbo_plugins.covariance.target import for_target
-from mkbo_plugins.errors import MkboError, TableError, TableWarning
+from mkbo_plugins.errors import KernelError, MkboError, TableError, TableWarning
 from mkbo_plugins.space.levels import levels_by_name
 from mkbo_plugins.space.parameters import Numeric
 from mkbo_plugins.space.space import ParameterSpace
@@ -33,9 +34,16 @@ from mkbo_plugins.tables.ranges import warn_of_units
 SMALL_SPREAD = 1e-3
 """Standard deviation of outcomes below which GPyTorch's least variance, 1e-10, is no longer small beside theirs."""
 
+UNMOVED = 1e-3
+"""Share of a range by which an input transform may move its ends, as one that rounds does."""
+
 
 class LogNoiseGP(SingleTaskGP):
-    """BoTorch's model, with the variance of unknown noise fitted through its logarithm; see `fit_logarithm`."""
+    """BoTorch's model, which with a covariance of its own is left as it is.
+
+    With another one, the variance of unknown noise is fitted through its logarithm, see `fit_logarithm`; with a
+    `PretrainedKernel`, some of several outputs can be chosen by ``subset_output``.
+    """
 
     # All parameters by name, since Ax looks for those it may set.
     def __init__(
@@ -52,8 +60,51 @@ class LogNoiseGP(SingleTaskGP):
         super().__init__(
             train_X, train_Y, train_Yvar, likelihood, covar_module, mean_module, outcome_transform, input_transform
         )
-        if likelihood is None and train_Yvar is None:
+        if covar_module is not None and likelihood is None and train_Yvar is None:
             fit_logarithm(self.likelihood.noise_covar, "noise")
+        if isinstance(covar_module, PretrainedKernel) and isinstance(self.mean_module, ConstantMean):
+            self._subset_batch_dict = {
+                "mean_module.raw_constant": -1,
+                "likelihood.noise_covar.raw_noise": -2,
+                "covar_module.stock.raw_lengthscale": -3,
+                **{f"covar_module.raw_{name}": -1 for name in covar_module.form.hyperparameters},
+            }
+
+
+class PretrainedGP(LogNoiseGP):
+    """What `pretrained_gp` returns, as a class, for code that makes models of data itself.
+
+    Such code takes the arguments by name: `botorch.cross_validation.batch_cross_validation` as ``model_init_kwargs``,
+    others through `functools.partial`.
+
+    Parameters
+    ----------
+    train_X, train_Y, train_Yvar
+        As for `pretrained_gp`.
+    cov
+        The pre-trained covariance.
+    form
+        As for `pretrained_gp`.
+    **kwargs
+        Further arguments of `pretrained_gp`.
+
+    Raises
+    ------
+    MkboError
+        As `pretrained_gp`.
+    """
+
+    def __init__(
+        self,
+        train_X: Float[Tensor, "... n d"],
+        train_Y: Float[Tensor, "... n outcomes"],
+        train_Yvar: Float[Tensor, "... n outcomes"] | None = None,
+        *,
+        cov: Covariance,
+        form: str = DEFAULT_FORM,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**_arguments(cov, train_X, train_Y, form, train_Yvar=train_Yvar, **kwargs))
 
 
 def pretrained_gp(
@@ -100,18 +151,23 @@ def pretrained_gp(
         or minus, half the table's standardised prediction; several tables share the half, and several outcomes have it
         each. Of several tables, one word for all or one for each.
     **kwargs
-        Further arguments of `SingleTaskGP`, such as ``likelihood``, ``mean_module`` or ``outcome_transform``.
+        Further arguments of `SingleTaskGP`, such as ``likelihood``, ``mean_module`` or ``outcome_transform``. An
+        ``input_transform`` comes first, from raw inputs to raw inputs: `InputPerturbation`, say, or a learned `Warp` of
+        a parameter with its bounds, followed by ``Normalize(d, indices, bounds=bounds, reverse=True)`` back into its
+        units. Inputs are scaled behind it, by the model.
 
     Returns
     -------
     SingleTaskGP
-        A model whose ``posterior`` takes raw inputs like `train_X`; fit it with `botorch.fit.fit_gpytorch_mll`.
+        A model whose ``posterior`` takes raw inputs like `train_X`; fit it with `botorch.fit.fit_gpytorch_mll`. See
+        `PretrainedGP` of code that wants a class.
 
     Raises
     ------
     MkboError
-        If columns, spaces or `form` do not fit together, there is no data, or `direction` is known for ``"stock"`` or
-        a kernel mixture, which know of none, or beside a ``mean_module``.
+        If columns, spaces or `form` do not fit together, there is no data, `direction` is known for ``"stock"`` or
+        a kernel mixture, which know of none, or beside a ``mean_module``, or an ``input_transform`` does not put out
+        raw inputs.
 
     Warns
     -----
@@ -121,12 +177,47 @@ def pretrained_gp(
         not keep a constraint of the table's space, or has levels that the table lacks; or if outcomes vary so little
         that the host cuts off variances.
     """
+    return LogNoiseGP(
+        **_arguments(
+            cov,
+            train_X,
+            train_Y,
+            form,
+            names,
+            train_Yvar=train_Yvar,
+            space=space,
+            fixed=fixed,
+            direction=direction,
+            **kwargs,
+        )
+    )
+
+
+def _arguments(
+    cov: Covariance,
+    train_X: Float[Tensor, "... n d"],
+    train_Y: Float[Tensor, "... n outcomes"],
+    form: str | Tensor,
+    names: Sequence[str] | None = None,
+    *,
+    train_Yvar: Float[Tensor, "... n outcomes"] | None,
+    space: ParameterSpace | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    direction: Directions = "unknown",
+    input_transform: InputTransform | None = None,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """Return the arguments of `LogNoiseGP` that give the model of a form, checked."""
     check_covariance(cov)
+    if torch.is_tensor(form):
+        raise KernelError(
+            f"form, the argument after train_Y, must be the name of a form, got a tensor of {_shape(form)}; give known "
+            "noise variances by name: train_Yvar=..."
+        )
     cov = for_target(cov, levels_by_name(space, fixed))
     chosen = cov.form(form)
-    for forbidden in ("covar_module", "input_transform"):
-        if forbidden in kwargs:
-            raise MkboError(f"pretrained_gp sets {forbidden} itself; build a SingleTaskGP to choose your own")
+    if "covar_module" in kwargs:
+        raise MkboError("pretrained_gp sets covar_module itself; build a SingleTaskGP to choose your own")
     directed = cov.is_directed(direction, form)
     if directed and kwargs.get("mean_module") is not None:
         raise MkboError("pretrained_gp sets mean_module itself where a direction is known; leave one of them out")
@@ -141,19 +232,46 @@ def pretrained_gp(
         stock_columns="all" if chosen.uses_stock else "extra",
     )
     with torch.no_grad():
-        frame.transform(train_X)
-    _warn_outside(frame, train_X)
+        raw = train_X if input_transform is None else _transformed(input_transform, frame, train_X)
+        frame.transform(raw)
+    _warn_outside(frame, raw)
     _warn_of_small(train_Y)
     warn_of_units(cov.space, {p.name: p for p in frame.target_space.parameters if p.name in cov.space.names}, fixed)
     warn_of_lost_in_target(cov.space, frame.target_space, fixed)
+    arguments = {"train_X": train_X, "train_Y": train_Y, "train_Yvar": train_Yvar, **kwargs}
     if stock_only:
-        return SingleTaskGP(train_X, train_Y, train_Yvar=train_Yvar, input_transform=frame, **kwargs)
+        both = None if input_transform is None else ChainedInputTransform(given=input_transform, frame=frame)
+        return {**arguments, "input_transform": both or frame}
     outputs = train_Y.shape[-1]
     batch_shape = torch.Size([*train_X.shape[:-2], *([outputs] if outputs > 1 else [])])
     kernel = PretrainedKernel(cov, form, stock_dims=frame.num_stock_columns, frame=frame, batch_shape=batch_shape)
     if directed:
-        kwargs["mean_module"] = PretrainedMean(cov, direction, frame, batch_shape)
-    return LogNoiseGP(train_X, train_Y, train_Yvar=train_Yvar, covar_module=kernel, **kwargs)
+        arguments["mean_module"] = PretrainedMean(cov, direction, frame, batch_shape)
+    return {**arguments, "covar_module": kernel, "input_transform": input_transform}
+
+
+def _transformed(
+    transform: InputTransform, frame: NamedFrame, train_X: Float[Tensor, "... n d"]
+) -> Float[Tensor, "... n d"]:
+    """Return training inputs behind a transform of the user, which must leave them, and the bounds, in raw units."""
+    if not isinstance(transform, InputTransform):
+        raise MkboError(f"input_transform must be an InputTransform of BoTorch, got {type(transform).__name__}")
+    trial = copy.deepcopy(transform).to(train_X)
+    raw = trial.train()(train_X)  # some learn from what they see first
+    if raw.shape[-1] != len(frame.names):
+        raise MkboError(
+            f"input_transform puts out {raw.shape[-1]} columns; expected the {len(frame.names)} raw columns "
+            f"{list(frame.names)}"
+        )
+    ends = frame.ends(train_X)
+    moved = (trial.preprocess_transform(ends) - ends).abs() > UNMOVED * (ends[1] - ends[0])
+    for name, column in zip(frame.names, moved.flatten(0, -2).any(dim=0).tolist(), strict=True):
+        if column:
+            raise MkboError(
+                f"input_transform moves the bounds of {name!r}, so that it does not put out raw units; leave scaling "
+                "out of it, as the model scales inputs itself, or undo it by a transform with reverse=True behind it"
+            )
+    return raw
 
 
 def _check_data(train_X: Tensor, train_Y: Tensor, train_Yvar: Tensor | None) -> None:

@@ -4,14 +4,31 @@ import copy
 from typing import Any
 
 import torch
-from botorch.sampling.pathwise.features.maps import KernelEvaluationMap
+from botorch.sampling.pathwise.features.generators import gen_kernel_features
+from botorch.sampling.pathwise.features.maps import FeatureMap, KernelEvaluationMap
 from botorch.sampling.pathwise.paths import GeneralizedLinearPath, SamplePath
 from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, MatheronPath
+from botorch.sampling.pathwise.prior_samplers import DrawKernelFeaturePaths
+from gpytorch.kernels import Kernel
 from gpytorch.models import ExactGP
 
 from mkbo_plugins.botorch.features import InverseRoot
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.models import LogNoiseGP
+
+
+@DrawKernelFeaturePaths.register(LogNoiseGP)
+def draw_prior_paths(model: LogNoiseGP, **kwargs: Any) -> GeneralizedLinearPath:
+    """Return paths drawn from a model's prior, as BoTorch draws those of its own models.
+
+    Parameters
+    ----------
+    model
+        The model.
+    **kwargs
+        As for `botorch.sampling.pathwise.draw_kernel_feature_paths`.
+    """
+    return DrawKernelFeaturePaths.dispatch(ExactGP)(model, **{"map_generator": _features, **kwargs})
 
 
 @DrawMatheronPaths.register(LogNoiseGP)
@@ -51,3 +68,8 @@ def _in_one(path: MatheronPath) -> SamplePath:
         bias_module=prior.bias_module,
         output_transform=path.output_transform,
     )
+
+
+def _features(kernel: Kernel, num_inputs: int, num_outputs: int) -> FeatureMap:
+    # BoTorch counts raw columns, of which an input transform makes more where they hold levels.
+    return gen_kernel_features(kernel, kernel.ard_num_dims or num_inputs, num_outputs)

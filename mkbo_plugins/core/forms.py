@@ -193,7 +193,6 @@ DEFAULT_FORM = "similarity_link"
 """The form that hosts use unless told otherwise; the page on the benchmark says what speaks for it."""
 
 
-@lru_cache
 def get_form(name: str, tables: int = 1) -> Form:
     """Return the form called `name` for a number of tables.
 
@@ -202,6 +201,12 @@ def get_form(name: str, tables: int = 1) -> Form:
     KernelError
         If there is none of this name.
     """
-    if name not in _FORMS:
-        raise KernelError(f"form must be one of {list(FORMS)}, got {name!r}")
+    if not isinstance(name, str) or name not in _FORMS:
+        given = repr(name) if isinstance(name, str) else type(name).__name__
+        raise KernelError(f"form must be one of {list(FORMS)}, got {given}")
+    return _form(name, tables)
+
+
+@lru_cache
+def _form(name: str, tables: int) -> Form:
     return _FORMS[name](_Names(tables))

@@ -67,9 +67,10 @@ class MixtureCovariance(Covariance, kind="mixture"):
         KernelError
             If it is another one, which needs a machine.
         """
+        form = super().form(name)
         if name not in FORMS:
             raise KernelError(f"form must be one of {list(FORMS)} for a kernel mixture, got {name!r}")
-        return super().form(name)
+        return form
 
     def with_evaluator(self, choice: Choice = "auto", tolerance: float = 1e-10) -> "MixtureCovariance":
         """Return itself: a mixture is evaluated in one way."""

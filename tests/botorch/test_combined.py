@@ -8,6 +8,7 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
+from gpytorch.kernels import RBFKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from mkbo_plugins import ParameterSpace, pretrain
@@ -85,7 +86,8 @@ def test_without_the_tables_it_is_the_stock_model():
     found, expected = (each.eval().posterior(Z) for each in (model, stock))
     torch.testing.assert_close(found.mean, expected.mean, rtol=1e-8, atol=1e-8)
     torch.testing.assert_close(found.variance, expected.variance, rtol=1e-8, atol=1e-8)
-    assert type(stock) is SingleTaskGP
+    assert list(stock.state_dict()) == list(SingleTaskGP(X, Y).state_dict())
+    assert type(stock.covar_module) is RBFKernel
 
 
 def informative_and_useless():

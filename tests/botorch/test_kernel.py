@@ -460,6 +460,21 @@ def test_third_derivatives_are_refused():
         torch.autograd.grad(value, x)
 
 
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_length_scales_are_those_of_a_stock_covariance_of_all_parameters(form):
+    kernel = make_kernel(form)
+    if not kernel.form.uses_stock:
+        assert kernel.lengthscale is None
+        with pytest.raises(KernelError, match="set_scale"):
+            kernel.lengthscale = 0.3
+        return
+    kernel.lengthscale = torch.tensor([0.1, 0.2])
+    assert torch.equal(kernel.lengthscale, kernel.stock.lengthscale)
+    torch.testing.assert_close(kernel.lengthscale.detach(), torch.tensor([[0.1, 0.2]]).double())
+    kernel.initialize(lengthscale=0.3)
+    torch.testing.assert_close(kernel.stock.lengthscale.detach(), torch.full((1, 2), 0.3).double())
+
+
 def test_is_not_stationary():
     assert not make_kernel().is_stationary
 

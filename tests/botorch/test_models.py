@@ -2,16 +2,26 @@
 
 import copy
 import io
+import pickle
 import warnings
 
 import numpy as np
 import pytest
 import torch
-from botorch.acquisition import LogExpectedImprovement
+from botorch.acquisition import LogExpectedImprovement, qLogNoisyExpectedImprovement
+from botorch.acquisition.risk_measures import VaR
 from botorch.exceptions import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
 from botorch.models.transforms import Standardize
+from botorch.models.transforms.input import (
+    ChainedInputTransform,
+    FilterFeatures,
+    InputPerturbation,
+    Log10,
+    Normalize,
+    Warp,
+)
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
@@ -19,7 +29,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.utils.warnings import NumericalWarning
 
 from mkbo_plugins import ParameterSpace, pretrain
-from mkbo_plugins.botorch import NamedFrame, PretrainedKernel, pretrained_gp
+from mkbo_plugins.botorch import NamedFrame, PretrainedGP, PretrainedKernel, pretrained_gp
 from mkbo_plugins.core.forms import DEFAULT_FORM, HYPERPARAMETERS
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, TableError, TableWarning
 from tests.botorch.conftest import PRETRAINED_FORMS
@@ -321,8 +331,11 @@ def test_arguments_without_meaning_are_refused(cov, target):
         pretrained_gp(cov, X.long(), Y)
     with pytest.raises(MkboError, match="covar_module"):
         pretrained_gp(cov, X, Y, covar_module=PretrainedKernel(cov, "base"))
-    with pytest.raises(MkboError, match="input_transform"):
-        pretrained_gp(cov, X, Y, input_transform=None)
+    with pytest.raises(KernelError, match=r"\(10, 1\).*train_Yvar=") as caught:
+        pretrained_gp(cov, X, Y, torch.full_like(Y, 0.1))
+    assert "tensor([[" not in str(caught.value)
+    with pytest.raises(KernelError, match=r"'stock'.*got list"):
+        pretrained_gp(cov, X, Y, form=["stock"])
 
 
 def test_own_outcome_transform_and_likelihood_are_used(cov, target):
@@ -330,6 +343,121 @@ def test_own_outcome_transform_and_likelihood_are_used(cov, target):
     model = pretrained_gp(cov, *target, likelihood=likelihood, outcome_transform=Standardize(1, min_stdv=1e3))
     assert model.likelihood is likelihood
     assert model.outcome_transform._min_stdv == 1e3
+
+
+def warped(d, column, low, high):
+    """Return a warp of a column, by x^2 of its share of the range, which puts out its units."""
+    bounds = torch.tensor([[0.0] * d, [1.0] * d], dtype=torch.double)
+    bounds[:, column] = torch.tensor([low, high])
+    warp = Warp(d, [column], bounds=bounds).double()
+    warp._set_concentration(0, 1.0)
+    warp._set_concentration(1, 2.0)
+    back = Normalize(d, [column], bounds=bounds, reverse=True)
+    return ChainedInputTransform(warp=warp, back=back)
+
+
+@pytest.mark.parametrize("form", ["stock", "similarity_link", "two_layer"])
+def test_an_input_transform_comes_before_the_frame(cov, target, candidates, form):
+    X, Y = target
+    wider = ParameterSpace.from_dict({**cov.space.to_dict(), "humidity": (20.0, 60.0)})
+    X = torch.cat([X, torch.linspace(25, 50, 10).double()[:, None]], dim=-1)
+    at = torch.cat([candidates, torch.linspace(20, 60, 7).double()[:, None]], dim=-1)
+    model = pretrained_gp(cov, X, Y, form=form, space=wider, input_transform=warped(5, 4, 20, 60))
+
+    def by_hand(x):
+        return torch.cat([x[:, :4], 20 + 40 * ((x[:, 4:] - 20) / 40) ** 2], dim=-1)
+
+    assert_same_posterior(model, Behind(pretrained_gp(cov, by_hand(X), Y, form=form, space=wider), by_hand), at, 1e-5)
+    before = [value.detach().clone() for value in model.input_transform.parameters()]
+    learned = list(fit(model).input_transform.parameters())
+    assert len(learned) == 2
+    assert not any(torch.equal(value, old) for value, old in zip(learned, before, strict=True))
+    copied = copy.deepcopy(model)
+    assert_same_posterior(copied, model, at, 1e-12)
+
+
+class Behind:
+    """A model asked at transformed inputs."""
+
+    def __init__(self, model, transform):
+        self.model, self.transform = model, transform
+
+    def posterior(self, X):
+        return self.model.posterior(self.transform(X))
+
+
+@pytest.mark.parametrize("form", ["stock", "similarity_link", "two_layer"])
+@pytest.mark.parametrize("direction", ["unknown", "same"])
+def test_perturbed_inputs(cov, target, candidates, form, direction):
+    if form == "stock" and direction == "same":
+        pytest.skip("the stock model knows no direction")
+    shifts = torch.tensor([[0.0, 0, 0, 0], [300.0, 0, 0, 0], [-40.0, 0, 0, 0]], dtype=torch.double)
+    settings = {"form": form, "direction": direction}
+    model = pretrained_gp(cov, *target, **settings, input_transform=InputPerturbation(shifts))
+    plain = pretrained_gp(cov, *target, **settings)
+    rows = (candidates[:, None] + shifts).reshape(-1, 4)
+    assert model.posterior(candidates).mean.shape == (21, 1)
+    assert_same_posterior(model, Behind(plain, lambda _: rows), candidates, 1e-8)
+    risk = qLogNoisyExpectedImprovement(
+        model, target[0], objective=VaR(alpha=0.5, n_w=3), sampler=SobolQMCNormalSampler(torch.Size([8]), seed=0)
+    )
+    assert torch.isfinite(risk(candidates[:2])).all()
+
+
+@pytest.mark.parametrize("form", ["stock", "similarity_link"])
+@pytest.mark.parametrize(
+    ("transform", "words"),
+    [
+        (Normalize(4), "'power'.*reverse=True"),
+        (Normalize(4, [1], bounds=torch.tensor([[0, 1e-5, 0, 0], [1, 1e-1, 1, 1.0]]).double()), "'rate'"),
+        (Log10(indices=[0]), "moves the bounds of 'power'"),
+        (FilterFeatures(torch.tensor([0, 1])), "puts out 2 columns.*'power', 'rate', 'layers', 'gas'"),
+        (torch.nn.Identity(), "InputTransform of BoTorch, got Identity"),
+    ],
+)
+def test_an_input_transform_out_of_raw_units_is_refused(cov, target, form, transform, words):
+    with pytest.raises(MkboError, match=words):
+        pretrained_gp(cov, *target, form=form, input_transform=transform)
+
+
+@pytest.mark.parametrize("form", [*PRETRAINED_FORMS, "stock"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_some_of_several_outcomes(cov, target, candidates, form, batched):
+    X, Y = target
+    Y = torch.cat([Y, Y.sin(), Y.cos()], dim=-1)
+    if batched:
+        X, Y = torch.stack([X, X.flip(0)]), torch.stack([Y, Y.cos()])
+    model = pretrained_gp(cov, X, Y, form=form)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in model.parameters():
+        parameter.data *= 1 + 0.1 * torch.rand(parameter.shape, generator=generator, dtype=parameter.dtype)
+    whole = model.posterior(candidates)
+    for outcomes in ([0], [1], [2, 0], [0, 1, 2]):
+        part = model.subset_output(outcomes)
+        assert part.covar_module.batch_shape == part._aug_batch_shape
+        found = part.posterior(candidates)
+        torch.testing.assert_close(found.mean, whole.mean[..., outcomes], rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(found.variance, whole.variance[..., outcomes], rtol=1e-9, atol=1e-9)
+
+
+def test_some_of_several_outcomes_of_known_noise_and_direction(cov, target, candidates):
+    X, Y = target
+    Y = torch.cat([Y, Y.sin()], dim=-1)
+    model = pretrained_gp(cov, X, Y, train_Yvar=torch.rand_like(Y), direction="same")
+    part = model.subset_output([1]).posterior(candidates)
+    torch.testing.assert_close(part.mean, model.posterior(candidates).mean[..., 1:], rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(part.variance, model.posterior(candidates).variance[..., 1:], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["stock", "transfer"])
+def test_the_class_makes_the_same_model(cov, target, candidates, form):
+    X, Y = target
+    Yvar = torch.full_like(Y, 0.1)
+    by_class = PretrainedGP(X, Y, Yvar, cov=cov, form=form)
+    assert_same_posterior(by_class, pretrained_gp(cov, X, Y, form, train_Yvar=Yvar), candidates, 1e-12)
+    assert pickle.loads(pickle.dumps(by_class)).posterior(candidates).mean.shape == (7, 1)
+    with pytest.raises(TableError, match="no target data yet"):
+        PretrainedGP(X[:0], Y[:0], cov=cov)
 
 
 @pytest.mark.parametrize("form", ["transfer", "moment", "two_layer"])

@@ -7,11 +7,10 @@ import torch
 from botorch.acquisition import qLogNoisyExpectedImprovement
 from botorch.cross_validation import batch_cross_validation, gen_loo_cv_folds
 from botorch.fit import fit_gpytorch_mll
-from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf_mixed
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from mkbo_plugins.botorch import NamedFrame, PretrainedKernel, pretrained_gp
+from mkbo_plugins.botorch import PretrainedGP, PretrainedKernel, pretrained_gp
 from tests.botorch.conftest import PRETRAINED_FORMS
 
 
@@ -43,30 +42,28 @@ def test_botorch_2299_noise_free_predictions_keep_their_uncertainty(cov, target)
     assert variance.max() > 4 * model.posterior(X[:3]).variance.max()
 
 
-@pytest.mark.parametrize("form", ["transfer", "two_layer"])
+@pytest.mark.parametrize("form", ["transfer", "two_layer", "stock"])
 def test_botorch_717_shape_of_a_custom_kernel_in_batched_cross_validation(small_cov, target, form):
     """Folds are a batch: kernels that flatten their inputs give 'the expected shape of the kernel was ...'."""
-    folds = gen_loo_cv_folds(train_X=target[0][:5], train_Y=target[1][:5])
-    frame = NamedFrame(small_cov, stock_columns="all" if form == "transfer" else "none")
-    kernel = PretrainedKernel(
-        small_cov, form, stock_dims=frame.num_stock_columns, frame=frame, batch_shape=torch.Size([5])
-    )
     results = batch_cross_validation(
-        model_cls=SingleTaskGP,
+        model_cls=PretrainedGP,
         mll_cls=ExactMarginalLogLikelihood,
-        cv_folds=folds,
+        cv_folds=gen_loo_cv_folds(train_X=target[0][:5], train_Y=target[1][:5]),
         fit_args={"optimizer_kwargs": {"options": {"maxiter": 3}}},
-        model_init_kwargs={"covar_module": kernel},
+        model_init_kwargs={"cov": small_cov, "form": form},
     )
     assert results.posterior.mean.shape == (5, 1, 1)
     for index in range(5):
         rows = [i for i in range(5) if i != index]
         alone = pretrained_gp(small_cov, target[0][rows], target[1][rows], form=form)
         fitted = results.model.covar_module[index]
-        for name in fitted.form.hyperparameters:
-            alone.covar_module.set_scale(name, fitted.scale(name).detach())
-        if fitted.stock is not None:
-            alone.covar_module.stock.lengthscale = fitted.stock.lengthscale.detach()
+        if form == "stock":
+            alone.covar_module.lengthscale = fitted.lengthscale.detach()
+        else:
+            for name in fitted.form.hyperparameters:
+                alone.covar_module.set_scale(name, fitted.scale(name).detach())
+            if fitted.stock is not None:
+                alone.covar_module.stock.lengthscale = fitted.stock.lengthscale.detach()
         alone.mean_module.constant = results.model.mean_module.constant[index].detach()
         alone.likelihood.noise = results.model.likelihood.noise[index].detach()
         expected = alone.posterior(target[0][index : index + 1]).mean
