@@ -28,6 +28,12 @@ from mkbo_plugins.errors import MkboError, TableWarning
 LEAST_STANDARDISED = 1e-8
 """Standard deviation of a metric below which Ax's `StandardizeY` takes it for constant."""
 
+STORED_DECIMALS = 10
+"""Decimals of data that Ax's JSON and databases keep."""
+
+LEAST_ROUNDED = 1e-5
+"""Range of a metric above which the decimals that stores drop are small beside any noise."""
+
 
 @dataclass(init=False, eq=False, repr=False)
 class PretrainedNode(GenerationNode):
@@ -139,12 +145,19 @@ class PretrainedNode(GenerationNode):
 
 
 def _rounded(data: Data) -> Data:
-    """Return data with 14 significant digits: Ax's JSON changes the last bits, which a fit would turn into digits."""
+    """Return data with digits that Ax's stores keep, so that a loaded experiment goes on as it would have.
+
+    They keep `STORED_DECIMALS` decimals, and of large numbers not the last bits, which a fit would turn into digits.
+    Metrics that vary too little for so few decimals are left as they are.
+    """
     if data.empty:
         return data
     frame = data.full_df.copy()
+    of_metric = frame.groupby("metric_name")["mean"]
+    varies = of_metric.transform("max") - of_metric.transform("min") >= LEAST_ROUNDED
     for column in ("mean", "sem"):
-        frame[column] = [float(f"{value:.13e}") for value in frame[column]]
+        stored = frame[column].astype(float).round(STORED_DECIMALS).where(varies, frame[column])
+        frame[column] = [float(f"{value:.13e}") for value in stored]
     return Data(df=frame)
 
 

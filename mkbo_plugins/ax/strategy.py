@@ -87,7 +87,10 @@ def use_pretrained(
 ) -> GenerationStrategy:
     """Make an experiment use pre-trained covariances from its next suggestion on, at its start or while it runs.
 
-    Trials and data stay as they are, pending trials included. The covariances are stored with the experiment.
+    Trials and data stay as they are, pending trials included. The covariances are stored with the experiment. Loaded
+    from JSON or a database, it makes the same next suggestion as it would have made: Ax stores data with ten decimals,
+    and models see no more of them. Only of metrics that vary by less than 1e-5, which should have another unit, they
+    see all digits until the experiment is loaded.
 
     Parameters
     ----------
