@@ -21,16 +21,24 @@ from xml.etree import ElementTree
 
 FILES = (
     "storage/json_store/tests",
-    "storage/sqa_store/tests",
+    "storage/sqa_store/tests/test_sqa_store.py",
     "storage/tests",
-    "generators/torch/tests",
-    "adapter/tests/test_torch_adapter.py",
-    "adapter/tests/test_torch_moo_adapter.py",
-    "adapter/tests/test_cross_validation.py",
+    "generators/torch/tests/test_surrogate.py",
 )
 
-KNOWN: dict[str, str] = {}
-"""Why tests fail with our models that Ax's own pass, by the end of the name, class included."""
+KNOWN = dict.fromkeys(
+    (
+        "SurrogateTest.test_construct_model_with_metric_to_model_configs",
+        "SurrogateTest.test_fit_model_selection_metric_to_model_configs_multiple_metrics",
+        "SurrogateTest.test_fit_multiple_model_configs",
+        "SurrogateTest.test_models_for_gen",
+    ),
+    "the test asks for BoTorch's default kernel by its class, RBFKernel",
+)
+"""Why tests fail with our models that Ax's own pass, by class and name."""
+
+MOST_SECONDS = 3600
+"""Seconds that a test may take, of the clock, which Ax's limit of 120 counts on a busy machine too."""
 
 IN_PLACE = "MKBO_IN_PLACE"
 """Environment variable that tells the run of ours from the other one."""
@@ -76,15 +84,18 @@ def _outcomes(files: list[str], *, in_place: bool) -> dict[str, bool]:
         )
         if not report.exists():
             raise SystemExit(process.stdout)
-        cases = ElementTree.parse(report).iter("testcase")
-        return {
-            f"{case.get('classname')}.{case.get('name')}": case.find("failure") is None and case.find("error") is None
-            for case in cases
-        }
+        found: dict[str, bool] = {}
+        for case in ElementTree.parse(report).iter("testcase"):
+            name = f"{case.get('classname')}.{case.get('name')}".lstrip(".")
+            found[name] = found.get(name, True) and case.find("failure") is None and case.find("error") is None
+        return found
 
 
 def pytest_configure() -> None:
     """Put ours in place, before pytest imports any test."""
+    from ax.utils.common.testutils import TestCase
+
+    TestCase.MAX_TEST_SECONDS = MOST_SECONDS
     if not os.environ.get(IN_PLACE):
         return
     import botorch.models.gp_regression as models
