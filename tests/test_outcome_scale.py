@@ -8,7 +8,7 @@ import pytest
 
 from mkbo_plugins import pretrain
 from mkbo_plugins.core.spread import SPREAD_LIMITS
-from mkbo_plugins.errors import TableError
+from mkbo_plugins.errors import TableError, TableWarning
 from tests.conftest import MIXED_SPACE
 
 SCALES = [1e-300, 1e160, 1e300]
@@ -82,6 +82,50 @@ def test_within_the_limits_predictions_have_the_scale_of_outcomes(gp_cov, table,
     found = regressor.fit(X, outcomes(table, scale)).predict(X, return_std=True)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one / scale, other, rtol=1e-5, atol=1e-7)
+
+
+def _ax_client(cov, table, y, **options):
+    pytest.importorskip("ax")
+    from ax.api.client import Client
+    from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+
+    from mkbo_plugins.ax import use_pretrained
+
+    client = Client(random_seed=0)
+    client.configure_experiment(
+        [
+            ChoiceParameterConfig(name, spec, parameter_type="str", is_ordered=False)
+            if isinstance(spec, list)
+            else RangeParameterConfig(name, spec[:2], parameter_type="int" if "int" in spec else "float")
+            for name, spec in MIXED_SPACE.items()
+        ]
+    )
+    client.configure_optimization("m")
+    use_pretrained(client, cov, initial_trials=0, direction="same", **options)
+    for point, value in zip(cov.space.from_raw(cov.space.to_raw(table)), y, strict=True):
+        client.complete_trial(client.attach_trial(point), {"m": float(value)})
+    return client
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_ax_refuses_them(gp_cov, table, scale):
+    client = _ax_client(gp_cov, table.head(6), outcomes(table.head(6), scale))
+    with pytest.raises(TableError, match=r"metric 'm' spreads over .*use other units"):
+        client.get_next_trials(1)
+
+
+def test_what_ax_takes_for_constant_is_named(gp_cov, table):
+    """Ax leaves such values as they are, so that what a table says of standardised ones would outweigh them."""
+    client = _ax_client(gp_cov, table.head(6), outcomes(table.head(6), 1e-9))
+    with pytest.warns(TableWarning, match=r"metric 'm' has a standard deviation of .*take another unit"):
+        client._generation_strategy.fit(client._experiment)
+    from ax.adapter.transforms.standardize_y import compute_standardization_parameters
+
+    from mkbo_plugins.ax.nodes import LEAST_STANDARDISED
+
+    kept, cut = ({"m": factor * LEAST_STANDARDISED * np.array([-1.0, 1.0]) / np.sqrt(2)} for factor in (1.01, 0.99))
+    assert compute_standardization_parameters(kept)[1]["m"] < 1
+    assert compute_standardization_parameters(cut)[1]["m"] == 1
 
 
 def test_noise_is_never_infinite(gp_cov, table):

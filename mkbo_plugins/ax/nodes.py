@@ -1,4 +1,4 @@
-"""Generation nodes: one that models with pre-trained covariances, one that designs from a table before any data."""
+"""The generation node that models with pre-trained covariances."""
 
 import warnings
 from collections.abc import Iterable
@@ -12,86 +12,27 @@ from ax.core.experiment import Experiment
 from ax.core.experiment_status import ExperimentStatus
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
-from ax.core.optimization_config import OptimizationConfig
-from ax.core.trial_status import TrialStatus
-from ax.core.types import TParameterization
 from ax.generation_strategy.dispatch_utils import get_derelativize_config
-from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generator_spec import GeneratorSpec
-from ax.generation_strategy.transition_criterion import MinTrials, TransitionCriterion
 from ax.utils.common.random import with_rng_seed
-from jaxtyping import Int
 
-from mkbo_plugins.ax.encoding import concerning, target_names
-from mkbo_plugins.ax.levels import for_experiment
-from mkbo_plugins.ax.points import completed, failures, tried_points, tuned_space, unit_inputs, with_failed
+from mkbo_plugins.ax.exhausted import check_points_left
+from mkbo_plugins.ax.metrics import covered_metrics, optimization_config
+from mkbo_plugins.ax.points import with_failed
 from mkbo_plugins.ax.storage import attach, recall
-from mkbo_plugins.ax.surrogate import OBJECTIVE, pretrained_surrogate_spec
-from mkbo_plugins.core.components.several import SeveralTables
-from mkbo_plugins.core.gp.design import distance_to_front, upper_confidence_design
-from mkbo_plugins.core.gp.feasibility import is_discredited
-from mkbo_plugins.core.gp.spacing import Spacing, least_distance, scattered_design
-from mkbo_plugins.covariance.base import Covariance
-from mkbo_plugins.covariance.pretrained import trained
-from mkbo_plugins.errors import MkboError, SpaceWarning
+from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
+from mkbo_plugins.core.spread import check_spread
+from mkbo_plugins.errors import MkboError, TableWarning
 
-CANDIDATES = 256
-"""Points of the search space among which a design chooses."""
+LEAST_STANDARDISED = 1e-8
+"""Standard deviation of a metric below which Ax's `StandardizeY` takes it for constant."""
 
+STORED_DECIMALS = 10
+"""Decimals of data that Ax's JSON and databases keep."""
 
-def optimization_config(experiment: Experiment) -> OptimizationConfig:
-    """Return what the experiment optimises.
-
-    Raises
-    ------
-    MkboError
-        If this was not set.
-    """
-    if experiment.optimization_config is None:
-        raise MkboError("the experiment has no objective yet; call configure_optimization first")
-    return experiment.optimization_config
-
-
-def covered_metrics(experiment: Experiment, given: dict[str, str]) -> dict[str, str]:
-    """Return fingerprints by metric name, `OBJECTIVE` resolved.
-
-    Raises
-    ------
-    MkboError
-        If a metric is unknown, or there are several objectives to which a single covariance could belong.
-    """
-    objectives = list(optimization_config(experiment).objective.metric_names)
-    if OBJECTIVE in given and len(objectives) > 1:
-        raise MkboError(
-            f"the experiment has the objectives {objectives}; name the metric of each covariance, "
-            f"{{{objectives[0]!r}: cov}}; metrics without one get Ax's own model"
-        )
-    metrics = {objectives[0] if name == OBJECTIVE else name: fingerprint for name, fingerprint in given.items()}
-    unknown = [name for name in metrics if name not in experiment.metrics]
-    if unknown:
-        raise MkboError(f"metrics {unknown} are not in the experiment, which has {sorted(experiment.metrics)}")
-    return metrics
-
-
-def objective_signs(experiment: Experiment, given: Iterable[str]) -> dict[str, int]:
-    """Return 1 for each objective that is to be large and -1 for each that is to be small, by the names given.
-
-    Raises
-    ------
-    MkboError
-        If a metric is unknown or no objective.
-    """
-    objective = optimization_config(experiment).objective
-    weights = dict(zip(objective.metric_names, [weight for _, weight in objective.metric_weights], strict=True))
-    metrics = {name: metric for name in given for metric in covered_metrics(experiment, {name: ""})}
-    strange = [metric for metric in metrics.values() if metric not in weights]
-    if strange:
-        raise MkboError(
-            f"metrics {strange} are no objectives, so that no first trials can be designed for them; say the direction "
-            f"of objectives only, which are {list(weights)}"
-        )
-    return {name: 1 if weights[metric] > 0 else -1 for name, metric in metrics.items()}
+LEAST_ROUNDED = 1e-5
+"""Range of a metric above which the decimals that stores drop are small beside any noise."""
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -158,21 +99,25 @@ class PretrainedNode(GenerationNode):
                 "there are no target data yet to model; have the first trials designed, by initial_trials=5 or, from "
                 "the table, direction='same' or 'opposite'"
             )
-        metrics = covered_metrics(experiment, self.covariances)
-        signatures = {
-            key: experiment.metrics[name].signature for key, name in zip(self.covariances, metrics, strict=True)
-        }
-        covs = {key: recall(fingerprint, experiment) for key, fingerprint in self.covariances.items()}
+        # Once it has a metric, a covariance stays with it, whatever becomes the objective.
+        self.directions = covered_metrics(experiment, self.directions)
+        self.covariances = covered_metrics(experiment, self.covariances)
+        _warn_of_idle(experiment, self.covariances)
+        covs = {name: recall(fingerprint, experiment) for name, fingerprint in self.covariances.items()}
         for cov in covs.values():
             attach(experiment, cov)
+        if self.form != "stock":
+            for name in covs:
+                _check_outcomes(data, name)
+        signatures = {name: experiment.metrics[name].signature for name in covs}
         spec = pretrained_surrogate_spec(
-            {signatures[key]: cov for key, cov in covs.items()},
+            {signatures[name]: cov for name, cov in covs.items()},
             experiment.search_space,
             self.form,
             rename=self.rename,
             fixed=self.fixed,
             select=self.select,
-            direction={signatures[key]: said for key, said in self.directions.items()},
+            direction={signatures[name]: said for name, said in self.directions.items()},
         )
         arguments = self.generator_spec.generator_kwargs
         # Ax reuses a fitted model only while the specification is the same object.
@@ -192,6 +137,7 @@ class PretrainedNode(GenerationNode):
         **kwargs: Any,
     ) -> GeneratorRun | None:
         """Generate candidates as `GenerationNode.gen`, away from failed trials, with random numbers by stored state."""
+        check_points_left(experiment, kwargs.get("n"), pending_observations, kwargs.get("fixed_features"))
         pending = with_failed(pending_observations, experiment)
         made = len(self.generation_strategy._generator_runs)
         with with_rng_seed(int(np.random.SeedSequence((self.seed, made)).generate_state(1)[0])):
@@ -199,162 +145,49 @@ class PretrainedNode(GenerationNode):
 
 
 def _rounded(data: Data) -> Data:
-    """Return data with 14 significant digits: Ax's JSON changes the last bits, which a fit would turn into digits."""
+    """Return data with digits that Ax's stores keep, so that a loaded experiment goes on as it would have.
+
+    They keep `STORED_DECIMALS` decimals, and of large numbers not the last bits, which a fit would turn into digits.
+    Metrics that vary too little for so few decimals are left as they are.
+    """
     if data.empty:
         return data
     frame = data.full_df.copy()
+    of_metric = frame.groupby("metric_name")["mean"]
+    varies = of_metric.transform("max") - of_metric.transform("min") >= LEAST_ROUNDED
     for column in ("mean", "sem"):
-        frame[column] = [float(f"{value:.13e}") for value in frame[column]]
+        stored = frame[column].astype(float).round(STORED_DECIMALS).where(varies, frame[column])
+        frame[column] = [float(f"{value:.13e}") for value in stored]
     return Data(df=frame)
 
 
-@dataclass(init=False, eq=False, repr=False)
-class TableDesignNode(ExternalGenerationNode):
-    """First trials from tables alone, in the experiment's search space; serves until there are data to model.
-
-    With several objectives, it looks for the Pareto front that their tables predict.
-
-    Parameters
-    ----------
-    covariances
-        Fingerprints by names of objectives whose direction is known, or under `OBJECTIVE`.
-    directions
-        For each of them, ``"same"`` if it grows with the table's target, ``"opposite"`` if it falls; of several tables
-        one for each.
-    rename, fixed
-        As for `use_pretrained`.
-    trials
-        Number of trials before the next node may follow, those already in the experiment counted.
-    next_node
-        Name of the node that follows once a trial has data.
-    seed
-        Seed of the candidates.
-    """
-
-    covariances: dict[str, str]
-    directions: dict[str, Any]
-    rename: dict[str, str]
-    fixed: dict[str, Any]
-    trials: int
-    next_node: str
-    seed: int
-
-    def __init__(
-        self,
-        covariances: dict[str, str],
-        directions: dict[str, Any],
-        rename: dict[str, str],
-        fixed: dict[str, Any],
-        trials: int,
-        next_node: str,
-        seed: int,
-    ) -> None:
-        super().__init__(
-            name="TableDesign",
-            suggested_experiment_status=ExperimentStatus.INITIALIZATION,
-            transition_criteria=enough_trials(trials, next_node),
+def _warn_of_idle(experiment: Experiment, names: Iterable[str]) -> None:
+    """Warn where nothing that the experiment optimises or constrains has a pre-trained covariance."""
+    wanted = optimization_config(experiment).metric_names
+    if not wanted.intersection(names):
+        warnings.warn(
+            f"the experiment optimises {sorted(wanted)}, but its pre-trained covariances are for {sorted(names)}: "
+            "suggestions come from Ax's own model; call use_pretrained again to change that",
+            TableWarning,
+            stacklevel=2,
         )
-        self.covariances = covariances
-        self.directions = directions
-        self.rename = rename
-        self.fixed = fixed
-        self.trials = trials
-        self.next_node = next_node
-        self.seed = seed
-        self._queue: list[tuple[TParameterization, bool]] = []
-
-    def update_generator_state(self, experiment: Experiment, data: Data) -> None:
-        """Order points of the search space by what the tables say of them, or at random where most trials fail."""
-        covs = {name: recall(fingerprint, experiment) for name, fingerprint in self.covariances.items()}
-        for cov in covs.values():
-            attach(experiment, cov)
-        covs = {
-            name: for_experiment(cov, experiment.search_space, self.rename, self.fixed) for name, cov in covs.items()
-        }
-        # Deduplication by Ax fails where there are fewer points than asked for.
-        adapter = Generators.SOBOL(experiment=experiment, seed=self.seed, deduplicate=False)
-        drawn = [dict(arm.parameters) for arm in adapter.gen(n=CANDIDATES).arms]
-        arms = [dict(arm.parameters) for arm in experiment.arms_by_name.values()]
-        points = [point for i, point in enumerate(drawn) if point not in drawn[:i] and point not in arms]
-        n = len(points)
-        if not n:
-            self._queue = []
-            return
-        tuned, tried = tuned_space(experiment.search_space), tried_points(experiment)
-        full = [completed(point, experiment.search_space) for point in points]
-        spacing = Spacing(unit_inputs(full, tuned), unit_inputs(tried, tuned), least_distance(len(tuned.names)))
-        if is_discredited(failures(experiment), len(set(data.full_df.get("trial_index", ())))):
-            order = scattered_design(spacing, n, self.seed)
-        else:
-            order = self._by_table(experiment, covs, full, tried, spacing)
-        self._queue = [
-            (points[i], clearance >= spacing.least)
-            for i, clearance in zip(order, spacing.clearances(order), strict=True)
-        ]
-
-    def _by_table(
-        self,
-        experiment: Experiment,
-        covs: dict[str, Covariance],
-        points: list[TParameterization],
-        tried: list[TParameterization],
-        spacing: Spacing,
-    ) -> Int[np.ndarray, " n"]:
-        """Return the order of points by what the tables say of them."""
-        n = len(points)
-        Z = {name: self._coordinates(cov, experiment, points + tried) for name, cov in covs.items()}
-        signs = objective_signs(experiment, self.covariances)
-        merits = [sign * covs[name].merit(Z[name][:n], self.directions[name]) for name, sign in signs.items()]
-        views = {cov.fingerprint: trained(cov).fixed.views(Z[name]) for name, cov in covs.items()}
-        joint, joint_Z = SeveralTables.of([view for each in views.values() for view in each])
-        merit = -distance_to_front(np.column_stack(merits))
-        return upper_confidence_design(merit, joint.correlation, joint_Z[:n], n, present=joint_Z[n:], spacing=spacing)
-
-    def _coordinates(self, cov: Covariance, experiment: Experiment, points: list[TParameterization]) -> np.ndarray:
-        space = experiment.search_space
-        names = target_names(cov.space, space, *concerning(cov.space, space, self.rename, self.fixed))
-        raw = np.empty((len(points), len(cov.space.names)))
-        for j, parameter in enumerate(cov.space.parameters):
-            values = [
-                p[names[parameter.name]] if parameter.name in names else self.fixed[parameter.name] for p in points
-            ]
-            # A number may lie between the whole ones or levels of the table.
-            raw[:, j] = [parameter.to_raw(value) for value in values] if parameter.indexed_levels else values
-        return np.asarray(cov.space.to_coordinates(raw, cov.frame))
-
-    def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
-        """Return the best point that is neither in the experiment nor pending, and warn if it is near another one."""
-        left = [(point, far) for point, far in self._queue if point not in pending_parameters]
-        if not left:
-            raise MkboError(
-                f"the search space has no further points to try before data come in, of {CANDIDATES} drawn; complete "
-                "trials with their data"
-            )
-        point, far = left[0]
-        if not far:
-            warnings.warn(
-                f"the search space has no room for one more first trial far from all others, of {CANDIDATES} points "
-                f"drawn: {point} is nearer to one than it should be; complete trials with their data, or ask for fewer",
-                SpaceWarning,
-                stacklevel=2,
-            )
-        return point
 
 
-def enough_trials(trials: int, next_node: str, observed: int = 1) -> list[TransitionCriterion]:
-    """Return criteria: `trials` trials in the experiment that have not failed, and data of `observed` of them."""
-    return [
-        MinTrials(
-            threshold=trials,
-            transition_to=next_node,
-            use_all_trials_in_exp=True,
-            not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
-        ),
-        MinTrials(
-            threshold=observed,
-            transition_to=next_node,
-            use_all_trials_in_exp=True,
-            only_in_statuses=[TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED],
-            count_only_trials_with_data=True,
-        ),
-    ]
+def _check_outcomes(data: Data, metric: str) -> None:
+    """Check that values of a metric are on a scale at which Ax standardises them.
+
+    Raises
+    ------
+    TableError
+        If they are outside what double precision holds with its squares.
+    """
+    values = data.full_df.loc[data.full_df["metric_name"] == metric, "mean"].dropna().to_numpy(dtype=float)
+    check_spread(values, f"metric {metric!r}")
+    spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    if 0 < spread < LEAST_STANDARDISED:
+        warnings.warn(
+            f"metric {metric!r} has a standard deviation of {spread:.2g}; Ax standardises no metric below "
+            f"{LEAST_STANDARDISED:g} and takes its values as they are: multiply them, or take another unit",
+            TableWarning,
+            stacklevel=2,
+        )

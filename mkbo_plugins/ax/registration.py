@@ -18,8 +18,9 @@ from botorch.models.transforms.input import InputTransform
 from botorch.utils.datasets import SupervisedDataset
 
 from mkbo_plugins.ax.directed import DirectedGP, outputs_shape
+from mkbo_plugins.ax.first_trials import SobolNode, TableDesignNode
 from mkbo_plugins.ax.inputs import PretrainedInputs
-from mkbo_plugins.ax.nodes import PretrainedNode, TableDesignNode
+from mkbo_plugins.ax.nodes import PretrainedNode
 from mkbo_plugins.ax.storage import recall
 from mkbo_plugins.botorch import PretrainedKernel
 from mkbo_plugins.botorch.models import LogNoiseGP
@@ -68,5 +69,5 @@ register_model(LogNoiseGP)
 register_model(DirectedGP)
 CLASS_TO_REGISTRY[InputTransform][PretrainedInputs] = PretrainedInputs.__name__
 CLASS_TO_REVERSE_REGISTRY[InputTransform][PretrainedInputs.__name__] = PretrainedInputs
-for _node in (PretrainedNode, TableDesignNode):
+for _node in (PretrainedNode, SobolNode, TableDesignNode):
     CORE_DECODER_REGISTRY[_node.__name__] = _node

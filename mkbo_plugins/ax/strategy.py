@@ -3,27 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ax.adapter.registry import Generators
 from ax.api.client import Client
-from ax.core.experiment_status import ExperimentStatus
 from ax.core.search_space import SearchSpace
-from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generation_strategy.generator_spec import GeneratorSpec
-from ax.generation_strategy.transition_criterion import MaxTrialsAwaitingData
 from ax.service.ax_client import AxClient
 
 from mkbo_plugins.ax.constraints import warn_of_lost_in_experiment
 from mkbo_plugins.ax.encoding import concerning, ranges
+from mkbo_plugins.ax.first_trials import SobolNode, TableDesignNode
 from mkbo_plugins.ax.levels import experiment_levels
-from mkbo_plugins.ax.nodes import (
-    PretrainedNode,
-    TableDesignNode,
-    covered_metrics,
-    enough_trials,
-    objective_signs,
-)
+from mkbo_plugins.ax.metrics import covered_metrics, objective_signs
+from mkbo_plugins.ax.nodes import PretrainedNode
 from mkbo_plugins.ax.storage import attach, remember
 from mkbo_plugins.ax.surrogate import OBJECTIVE, Covariances, known_directions, pretrained_surrogate_spec
 from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
@@ -49,8 +40,9 @@ def pretrained_generation_strategy(
 ) -> GenerationStrategy:
     """Return a generation strategy: first trials, then Bayesian optimisation with pre-trained covariances.
 
-    It finds parameters and objectives in the experiment it is used for, whenever it makes a suggestion. Experiments
-    in a database should take it through `use_pretrained`, which stores the covariances there.
+    It finds parameters and objectives in the experiment it is used for, whenever it makes a suggestion. A covariance
+    without a metric belongs to what is the only objective at the first suggestion from it. Experiments in a database
+    should take it through `use_pretrained`, which stores the covariances there.
 
     Parameters
     ----------
@@ -77,7 +69,7 @@ def pretrained_generation_strategy(
         known = {metric: fingerprints[metric] for metric in directions}
         nodes = [TableDesignNode(known, directions, rename, fixed, initial_trials, node.name, seed), node]
     elif initial_trials > 0:
-        nodes = [_sobol_node(initial_trials, node.name, seed), node]
+        nodes = [SobolNode(initial_trials, node.name, seed), node]
     return GenerationStrategy(nodes=nodes)
 
 
@@ -95,7 +87,10 @@ def use_pretrained(
 ) -> GenerationStrategy:
     """Make an experiment use pre-trained covariances from its next suggestion on, at its start or while it runs.
 
-    Trials and data stay as they are, pending trials included. The covariances are stored with the experiment.
+    Trials and data stay as they are, pending trials included. The covariances are stored with the experiment. Loaded
+    from JSON or a database, it makes the same next suggestion as it would have made: Ax stores data with ten decimals,
+    and models see no more of them. Only of metrics that vary by less than 1e-5, which should have another unit, they
+    see all digits until the experiment is loaded.
 
     Parameters
     ----------
@@ -103,7 +98,8 @@ def use_pretrained(
         A client with an experiment that has an objective.
     cov
         The covariance for the only objective, or one for each of several metrics by their names. Metrics without one,
-        objectives and constraints alike, get Ax's own model.
+        objectives and constraints alike, get Ax's own model. A covariance stays with its metric if the objective is
+        changed later.
     form
         Covariance model, as `mkbo_plugins.core.forms` names them; ``"stock"`` goes back to Ax's own model.
     initial_trials
@@ -150,20 +146,22 @@ def use_pretrained(
     experiment = client._experiment
     if experiment is None:
         raise MkboError("the client has no experiment yet; call create_experiment first")
+    covs = dict(cov) if isinstance(cov, Mapping) else {OBJECTIVE: cov}
+    _check(covs, form, initial_trials)
+    directions = covered_metrics(experiment, known_directions(direction, covs, form))
+    covs = covered_metrics(experiment, covs)
+    objective_signs(experiment, directions)
     strategy = pretrained_generation_strategy(
-        cov,
+        covs,
         None,
         form,
         initial_trials=initial_trials,
-        direction=direction,
+        direction=directions,
         rename=rename,
         fixed=fixed,
         select=select,
         seed=seed,
     )
-    covs = dict(cov) if isinstance(cov, Mapping) else {OBJECTIVE: cov}
-    covered_metrics(experiment, dict.fromkeys(covs, ""))
-    objective_signs(experiment, known_directions(direction, covs, form))
     _check_space(covs, experiment.search_space, form, dict(rename or {}), dict(fixed or {}))
     for one in covs.values():
         attach(experiment, one)
@@ -220,20 +218,3 @@ def _check_space(
         known = experiment_levels(cov, search_space, rename, fixed)
         warn_of_lost_in_experiment(for_levels(cov, known).space, search_space, *own, stacklevel=3)
         warn_of_new_levels(cov, known, stacklevel=3)
-
-
-def _sobol_node(trials: int, next_node: str, seed: int) -> GenerationNode:
-    return GenerationNode(
-        name="Sobol",
-        generator_specs=[GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed})],
-        transition_criteria=enough_trials(trials, next_node, observed=max(1, trials // 2)),
-        pausing_criteria=[
-            MaxTrialsAwaitingData(
-                threshold=trials,
-                not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
-                use_all_trials_in_exp=True,
-            )
-        ],
-        should_deduplicate=True,
-        suggested_experiment_status=ExperimentStatus.INITIALIZATION,
-    )

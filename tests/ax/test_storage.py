@@ -7,12 +7,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from ax.api.client import Client
 
 from mkbo_plugins.ax import storage, use_pretrained
+from mkbo_plugins.ax.nodes import _rounded
 from mkbo_plugins.errors import ArtefactError
-from tests.ax.experiments import CAMPAIGNS, add_trials, hartmann_covariance, mixed_client, mixed_points, strength
+from tests.ax.experiments import (
+    CAMPAIGNS,
+    add_trials,
+    hartmann_covariance,
+    mixed_client,
+    mixed_points,
+    predict,
+    strength,
+)
 from tests.ax.killed_process import FINISHED_AT
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +92,39 @@ def test_store_grows_little_because_of_the_covariance(client, tmp_path):
         sizes = stored_sizes(campaign, 6)
         growth[form] = (sizes[-1] - sizes[-4]) / 3
     assert growth["transfer"] - growth["stock"] < 5000
+
+
+def many_digits(cov):
+    return lambda point: float(predict(cov, [point])[0]) / 3 + point["extra"]
+
+
+def test_loaded_experiment_makes_the_same_next_suggestion_whatever_digits_its_data_have(small_cov, tmp_path):
+    client = mixed_client()
+    use_pretrained(client, small_cov, initial_trials=2)
+    add_trials(client, mixed_points(6), many_digits(small_cov))
+    client.save_to_json_file(str(tmp_path / "experiment.json"))
+    loaded = Client.load_from_json_file(str(tmp_path / "experiment.json"))
+    kept, digits = (one._experiment.lookup_data().df["mean"].to_numpy() for one in (loaded, client))
+    assert (kept != digits).any()
+    assert loaded.get_next_trials(1) == client.get_next_trials(1)
+
+
+def test_digits_of_data_that_models_see(small_cov, tmp_path):
+    client = mixed_client()
+    use_pretrained(client, small_cov, initial_trials=2)
+    outcome = many_digits(small_cov)
+    add_trials(client, mixed_points(40), lambda point: {"y": outcome(point), "small": 1e-7 * outcome(point)})
+    client.save_to_json_file(str(tmp_path / "experiment.json"))
+    loaded = Client.load_from_json_file(str(tmp_path / "experiment.json"))
+    stored, seen = (_seen(one) for one in (loaded, client))
+    assert (stored["y"] == seen["y"]).all()
+    exact = client._experiment.lookup_data().full_df.query("metric_name == 'small'")["mean"].to_numpy()
+    np.testing.assert_allclose(seen["small"], exact, rtol=1e-13)
+
+
+def _seen(client):
+    frame = _rounded(client._experiment.lookup_data()).full_df
+    return {metric: part["mean"].to_numpy() for metric, part in frame.groupby("metric_name")}
 
 
 def saved_with(cov, path):

@@ -16,7 +16,7 @@ from mkbo_plugins.ax import (
 )
 from mkbo_plugins.botorch import PretrainedKernel
 from mkbo_plugins.core.forms import DEFAULT_FORM
-from mkbo_plugins.errors import KernelError, MkboError
+from mkbo_plugins.errors import KernelError, MkboError, TableWarning
 from tests.ax.experiments import add_trials, mixed_client, mixed_points, predict, strength
 
 
@@ -144,6 +144,38 @@ def test_each_of_several_objectives_has_its_own_covariance(small_cov):
     found = kernels(client)
     assert isinstance(found["y"], PretrainedKernel)
     assert not isinstance(found["cost"], PretrainedKernel)
+
+
+def attached(client, strategy, cov):
+    """Give a client a strategy with a covariance in one of the two ways."""
+    if strategy == "use_pretrained":
+        use_pretrained(client, cov, initial_trials=2)
+    else:
+        client.set_generation_strategy(pretrained_generation_strategy(cov, initial_trials=2))
+
+
+@pytest.mark.parametrize("strategy", ["use_pretrained", "pretrained_generation_strategy"])
+def test_covariance_without_a_name_stays_with_its_metric_when_the_objective_changes(small_cov, strategy):
+    client = mixed_client()
+    attached(client, strategy, small_cov)
+    add_trials(client, mixed_points(5), two_metrics(small_cov))
+    assert isinstance(kernels(client)["y"], PretrainedKernel)
+    for objective in ("y, -cost", "y + 2*cost"):
+        client.configure_optimization(objective)
+        found = kernels(client)
+        assert isinstance(found["y"], PretrainedKernel)
+        assert not isinstance(found["cost"], PretrainedKernel)
+    client.configure_optimization("-cost")
+    with pytest.warns(TableWarning, match=r"optimises \['cost'\].*are for \['y'\].*call use_pretrained again"):
+        assert not isinstance(kernels(client)["cost"], PretrainedKernel)
+
+
+def test_covariance_without_a_name_and_several_objectives_from_the_start_ask_for_the_name(small_cov):
+    client = mixed_client("y, -cost")
+    attached(client, "pretrained_generation_strategy", small_cov)
+    add_trials(client, mixed_points(3), two_metrics(small_cov))
+    with pytest.raises(MkboError, match=r"objectives \['y', 'cost'\].*name the metric"):
+        kernels(client)
 
 
 def test_outcome_constraints_are_modelled_by_ax_alone(small_cov):
