@@ -38,7 +38,7 @@ class SpaceWarning(MkboWarning):
 
 
 class SampleWarning(TableWarning):
-    """Only some rows of a long table were trained on.
+    """Only some rows of a long table were trained on, or stand for all of them.
 
     Parameters
     ----------

@@ -84,7 +84,10 @@ def pretrain(
     levels: Annotated[list[str] | None, LEVELS] = None,
     log_target: Annotated[bool, typer.Option("--log-target", help="Train on the target's logarithm.")] = False,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows that lack a value.")] = False,
-    max_rows: Annotated[int, typer.Option(help="Of a longer table, train on this many rows, spread evenly.")] = 500,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(help="Of a longer table, train on this many rows alone, spread evenly.", show_default=False),
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(help="File that keeps the grid search; after an interruption the same command goes on from it."),

@@ -13,6 +13,7 @@ from mkbo_plugins.core.training.svr import leave_one_out
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance, only_table
 from mkbo_plugins.errors import TableError
+from mkbo_plugins.pretraining import long_tables
 from mkbo_plugins.pretraining.trainers import held_out_error, machine_weights, noise_weights
 from mkbo_plugins.tables.labels import balanced_weights
 from mkbo_plugins.tables.replicates import joined_replicates
@@ -56,7 +57,8 @@ def held_out(
     held. Of a support vector machine these fits are as exact as their solver, to about 1e-4 standard deviations of the
     target, unlike the saved coefficients, which are solved in double precision.
 
-    Of rows that repeat a setting, there is one with their mean, and the number of the first.
+    Of rows that repeat a setting, there is one with their mean, and the number of the first. Where some rows of a long
+    table stand for all, predictions are those of the regression that gave them their values, with the kernel trained.
 
     Parameters
     ----------
@@ -97,8 +99,10 @@ def held_out(
         )
     if data.classes is not None:
         data = replace(data, sample_weight=balanced_weights(data.y, data.sample_weight))
-    residuals = (_of_process if record.trainer == "gp" else _of_machine)(cov, X, data)
-    if not math.isclose(held_out_error(data, residuals), record.loo_mse, rel_tol=1e-3, abs_tol=1e-12):
+    residuals = _of_regression(cov, X, data)
+    if residuals is None:
+        residuals = (_of_process if record.trainer == "gp" else _of_machine)(cov, X, data)
+    if not _is_recorded(cov, data, residuals):
         raise TableError(
             "values, weights or groups of the table are not those that the covariance was trained on: held-out errors "
             "differ"
@@ -107,6 +111,20 @@ def held_out(
     if cov.log_target:
         values, predicted = np.exp(values), np.exp(predicted)
     return HeldOut(values, predicted, data.numbers, data.classes)
+
+
+def _is_recorded(cov: PretrainedCovariance, data: TrainingTable, residuals: Float[np.ndarray, " N"]) -> bool:
+    return math.isclose(held_out_error(data, residuals), cov.record.loo_mse, rel_tol=1e-3, abs_tol=1e-12)
+
+
+def _of_regression(
+    cov: PretrainedCovariance, X: Float[np.ndarray, "N d"], data: TrainingTable
+) -> Float[np.ndarray, " N"] | None:
+    """Return the residuals of a table that some of its rows stand for; None if the recorded error is not of these."""
+    if len(X) <= long_tables.STAND_INS or data.classes is not None or len(cov.alpha) > long_tables.STAND_INS:
+        return None
+    residuals = long_tables.regression(cov.kernel, X, data, farthest_point_subset(X, long_tables.STAND_INS)).residuals
+    return residuals if _is_recorded(cov, data, residuals) else None
 
 
 def _of_machine(cov: PretrainedCovariance, X: Float[np.ndarray, "N d"], data: TrainingTable) -> Float[np.ndarray, " N"]:

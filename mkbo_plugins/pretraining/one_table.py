@@ -19,8 +19,9 @@ from mkbo_plugins.core.training.subset import farthest_point_subset
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.covariance.record import Trainer, TrainingRecord
 from mkbo_plugins.errors import FitError, MkboWarning, SampleWarning
+from mkbo_plugins.pretraining import long_tables
 from mkbo_plugins.pretraining.checkpoint import Checkpoint, problem_key
-from mkbo_plugins.pretraining.trainers import Trained, train_gp, train_svm
+from mkbo_plugins.pretraining.trainers import Trained, ard_fit, held_out_error, train_gp, train_svm
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, as_array
 from mkbo_plugins.tables.labels import balanced_weights
@@ -42,7 +43,7 @@ class Settings:
     trainer: Trainer
     grids: dict[str, Any]
     log_target: bool
-    max_rows: int
+    max_rows: int | None
     n_jobs: int | None
     progress: bool
     resume: str | os.PathLike[str] | None
@@ -78,7 +79,8 @@ class Rows:
         joined = joined_replicates(data)
         note = None if joined is data else replicates_note(joined, len(data.y))
         X = np.asarray(space.to_coordinates(joined.X, settings.frame))
-        used = np.arange(len(X)) if len(X) <= settings.max_rows else farthest_point_subset(X, settings.max_rows)
+        most = long_tables.STAND_INS if settings.max_rows is None else settings.max_rows
+        used = np.arange(len(X)) if len(X) <= most else farthest_point_subset(X, most)
         return cls(space, joined, X, used, note)
 
     @property
@@ -97,20 +99,26 @@ class Fitted(NamedTuple):
 def fit_table(rows: Rows, settings: Settings, shared: FreeKernel | None = None) -> Fitted:
     """Return the covariance pre-trained on rows, with the kernel `shared` if there is one."""
     sample = rows.data if len(rows.used) == len(rows.X) else rows.data.rows(rows.used)
-    target_mean, target_spread = mean_and_std(sample.y, sample.sample_weight)
+    recorded, in_full = sample, len(rows.used) == len(rows.X)
     if settings.task == "classification":
         sample = replace(sample, sample_weight=balanced_weights(sample.y, sample.sample_weight))
-    trained = _train(rows, sample, settings, shared)
+    if in_full or settings.max_rows is not None or settings.task == "classification":
+        trained = _train(rows, sample, settings, shared)
+        of_sample = None if in_full else _sample_note(trained.decision, rows.X, rows.data, rows.used)
+    else:
+        recorded, trained = rows.data, _train_stand_ins(rows, sample, settings, shared)
+        of_sample = _stand_ins_note(rows, trained.loo_mse)
+    target_mean, target_spread = mean_and_std(recorded.y, recorded.sample_weight)
     notes: list[MkboWarning | str] = [*trained.notes]
     if sample.classes is not None:
         notes = [_label_note(sample.y, sample.classes), *notes]
     if rows.note is not None:
         notes = [rows.note, *notes]
-    if len(rows.used) < len(rows.X):
-        notes = [_sample_note(trained.decision, rows.X, rows.data, rows.used), *notes]
+    if of_sample is not None:
+        notes = [of_sample, *notes]
     record = TrainingRecord(
         target=sample.target,
-        rows=len(rows.used),
+        rows=len(recorded.y),
         target_mean=target_mean,
         target_spread=target_spread,
         task=settings.task,
@@ -148,6 +156,18 @@ def _train(rows: Rows, sample: TrainingTable, settings: Settings, shared: FreeKe
     )
 
 
+def _train_stand_ins(rows: Rows, sample: TrainingTable, settings: Settings, shared: FreeKernel | None) -> Trained:
+    """Train on rows with the values of a regression on all, by coordinate weights that the sample itself has."""
+    ranges = rows.space.coordinate_ranges(settings.frame)
+    fit = ard_fit(settings.template, rows.trained, sample, ranges, ard=settings.ard, progress=settings.progress)
+    kernel = replace(settings.template, weights=tuple(fit.weights))
+    fit_of_all = long_tables.regression(kernel, rows.X, rows.data, rows.used)
+    trained = _train(rows, long_tables.stand_ins(sample, fit_of_all), settings, shared)
+    # The values that the machine was trained on know those of rows held out.
+    residuals = long_tables.regression(trained.decision.kernel, rows.X, rows.data, rows.used).residuals
+    return trained._replace(loo_mse=held_out_error(rows.data, residuals))
+
+
 def chained(
     earlier: Sequence[PretrainedCovariance], last: PretrainedCovariance, X: Float[np.ndarray, "N d"]
 ) -> PretrainedCovariance:
@@ -180,6 +200,17 @@ def _problem_key(
     further = [] if data.counts is None else [data.counts, data.scatter]
     further += [] if data.noise is None else [data.noise]
     return problem_key([*parts, *further])
+
+
+def _stand_ins_note(rows: Rows, error: float) -> SampleWarning:
+    what = "rows" if rows.data.counts is None else "settings"
+    return SampleWarning(
+        f"{len(rows.used)} of {len(rows.X)} {what} that fill the space stand for all: each has the value of a "
+        f"regression on all {what}, which predicts those held out with a root mean squared error of "
+        f"{np.sqrt(error):.4g}, their "
+        f"standard deviation being {rows.data.y.std():.4g}; max_rows (--max-rows) trains on so many {what} alone",
+        rows=tuple(map(int, rows.data.numbers[rows.used])),
+    )
 
 
 def _sample_note(

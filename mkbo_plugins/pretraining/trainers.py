@@ -61,7 +61,7 @@ def _finite_gram(
     return gram
 
 
-def _ard_fit(
+def ard_fit(
     template: FreeKernel,
     X: Float[np.ndarray, "N d"],
     data: TrainingTable,
@@ -70,6 +70,13 @@ def _ard_fit(
     progress: bool,
     **settings: Any,
 ) -> ArdFit:
+    """Return the Gaussian process of a table; parameters as for `train_svm` and `ard_map`.
+
+    Raises
+    ------
+    FitError
+        If double precision does not hold its evidence.
+    """
     fit = None
     with (
         progress_bar("evidence of the table", show=progress) as report,
@@ -115,7 +122,7 @@ def train_gp(
     progress: bool,
 ) -> Trained:
     """Return the dual vector and mean of a Gaussian process; parameters as for `train_svm`."""
-    fit = _ard_fit(template, X, data, ranges, ard=ard, groups=data.groups, progress=progress)
+    fit = ard_fit(template, X, data, ranges, ard=ard, groups=data.groups, progress=progress)
     kernel = _with_weights(template, *_scaled(template, fit.weights))
     error = held_out_error(data, fit.loo_residuals)
     decision = DecisionFunction(kernel, WeightedPoints(X, fit.alpha), fit.bias)
@@ -164,8 +171,8 @@ def train_svm(
     elif ard:
         known = None if checkpoint is None else checkpoint.evidence
         if known is None:
-            ard_fit = _ard_fit(template, X, data, ranges, ard=True, progress=progress)
-            known = (ard_fit.weights, ard_fit.converged)
+            found = ard_fit(template, X, data, ranges, ard=True, progress=progress)
+            known = (found.weights, found.converged)
             if checkpoint is not None:
                 checkpoint.keep_evidence(*known)
         notes += _ard_notes(known[1])

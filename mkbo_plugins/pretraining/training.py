@@ -46,7 +46,7 @@ def pretrain(
     noise: Any = None,
     missing: Literal["error", "drop"] = "error",
     log_target: bool = False,
-    max_rows: int = 500,
+    max_rows: int | None = None,
     n_jobs: int | None = None,
     progress: bool = True,
     resume: str | os.PathLike[str] | None = None,
@@ -110,6 +110,9 @@ def pretrain(
         Most rows to train on. Of a longer table, rows that fill the space (each as far as can be from those before it,
         in frame coordinates) are the whole table to weights, leave-one-out and support vectors; a warning names them
         and tells the error on the rows not used. Training time grows with the cube of this number.
+        Without it, 500 such rows stand for a longer table: each has the value there of a kernel ridge regression on
+        all rows in their span, and its standard error as `noise`. The recorded leave-one-out error is then that of
+        the regression, with the kernel trained, on all rows. Of labels, these 500 rows are trained on as they are.
     n_jobs
         Parallel workers, as joblib understands it.
     progress
@@ -136,7 +139,7 @@ def pretrain(
         If the table is usable, but rows lie outside the bounds, break a constraint or were left out; or if columns sum
         to a constant and no constraint says so.
     SampleWarning
-        If only some rows were trained on; its ``rows`` names them.
+        If only some rows were trained on, or stand for all; its ``rows`` names them.
 
     Notes
     -----
@@ -220,8 +223,9 @@ def _check_size(space: ParameterSpace) -> None:
         )
 
 
-def _check_counts(max_rows: int, n_jobs: int | None) -> None:
-    if isinstance(max_rows, bool) or not isinstance(max_rows, (int, np.integer)) or not 3 <= max_rows <= SUPPORT:
+def _check_counts(max_rows: int | None, n_jobs: int | None) -> None:
+    whole = isinstance(max_rows, (int, np.integer)) and not isinstance(max_rows, bool)
+    if max_rows is not None and not (whole and 3 <= max_rows <= SUPPORT):
         raise FitError(f"max_rows (--max-rows) must be a whole number from 3 to {SUPPORT}, got {max_rows!r}")
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
         raise FitError(
