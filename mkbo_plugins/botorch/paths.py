@@ -11,6 +11,7 @@ from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, Math
 from botorch.sampling.pathwise.prior_samplers import DrawKernelFeaturePaths
 from gpytorch.kernels import Kernel
 from gpytorch.models import ExactGP
+from torch import Tensor
 
 from mkbo_plugins.botorch.features import InverseRoot
 from mkbo_plugins.botorch.kernel import PretrainedKernel
@@ -59,11 +60,12 @@ def _in_one(path: MatheronPath) -> SamplePath:
     landmarks, training = prior.feature_map, update.feature_map
     if not (isinstance(landmarks, KernelEvaluationMap) and isinstance(landmarks.output_transform, InverseRoot)):
         return path
-    if landmarks.batch_shape or training.points.ndim > 2:
+    before, observed = landmarks.points, training.points
+    if landmarks.batch_shape or not (isinstance(before, Tensor) and isinstance(observed, Tensor)) or observed.ndim > 2:
         return path
     of_landmarks = landmarks.output_transform.pulled(prior.weight)
     return GeneralizedLinearPath(
-        KernelEvaluationMap(landmarks.kernel, torch.cat([landmarks.points, training.points])),
+        KernelEvaluationMap(landmarks.kernel, torch.cat([before, observed])),
         torch.cat([of_landmarks, update.weight], dim=-1),
         bias_module=prior.bias_module,
         output_transform=path.output_transform,
