@@ -144,7 +144,7 @@ def main():
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     ratios: dict[str, list[float]] = {}
-    for path in arguments.artefact or (None,):
+    for path in (arguments.artefact or (None,)) if set(arguments.what) - {"search"} else ():
         cov = trained() if path is None else PretrainedCovariance.load(path)
         print(f"{' + '.join(cov.targets)}: d = {len(cov.space.coordinate_names)}")
         for acquisition in arguments.acquisitions if "ask" in arguments.what else ():

@@ -192,9 +192,9 @@ def pretrained(dimensions: list[Any]) -> Any:
     from mkbo_plugins import pretrain
     from mkbo_plugins.skopt import parameter_space
 
-    space = parameter_space(dimensions)
-    if not space.parameters:
+    if all(len(getattr(dimension, "categories", (0, 1))) == 1 for dimension in dimensions):
         return None
+    space = parameter_space(dimensions)
     X = space.sobol(ROWS, 1)
     unit = np.asarray(space.to_coordinates(X, "unit"))
     y = np.sin(3 * unit @ (1.0 / np.arange(1, unit.shape[1] + 1)))
