@@ -26,7 +26,7 @@ from jaxtyping import Int
 from mkbo_plugins.ax.encoding import concerning, target_names
 from mkbo_plugins.ax.levels import for_experiment
 from mkbo_plugins.ax.points import completed, failures, tried_points, tuned_space, unit_inputs, with_failed
-from mkbo_plugins.ax.storage import attach, recall
+from mkbo_plugins.ax.storage import MODEL_NODE, StoredByOptions, altered, attach, is_whole, recall
 from mkbo_plugins.ax.surrogate import OBJECTIVE, pretrained_surrogate_spec
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.gp.design import distance_to_front, upper_confidence_design
@@ -68,6 +68,8 @@ def covered_metrics(experiment: Experiment, given: dict[str, str]) -> dict[str, 
             f"{{{objectives[0]!r}: cov}}; metrics without one get Ax's own model"
         )
     metrics = {objectives[0] if name == OBJECTIVE else name: fingerprint for name, fingerprint in given.items()}
+    if len(metrics) < len(given):
+        raise MkboError(f"cov has {OBJECTIVE!r}, which stands for the objective, and {objectives[0]!r}; keep one")
     unknown = [name for name in metrics if name not in experiment.metrics]
     if unknown:
         raise MkboError(f"metrics {unknown} are not in the experiment, which has {sorted(experiment.metrics)}")
@@ -95,7 +97,7 @@ def objective_signs(experiment: Experiment, given: Iterable[str]) -> dict[str, i
 
 
 @dataclass(init=False, eq=False, repr=False)
-class PretrainedNode(GenerationNode):
+class PretrainedNode(StoredByOptions, GenerationNode):
     """Bayesian optimisation with pre-trained covariances; everything it is stored by is in its fields.
 
     Parameters
@@ -129,7 +131,7 @@ class PretrainedNode(GenerationNode):
         directions: dict[str, Any] | None = None,  # files of earlier versions have none
     ) -> None:
         super().__init__(
-            name="Pretrained",
+            name=MODEL_NODE,
             generator_specs=[
                 GeneratorSpec(
                     generator_enum=Generators.BOTORCH_MODULAR,
@@ -148,10 +150,11 @@ class PretrainedNode(GenerationNode):
         self.fixed = fixed
         self.select = select
         self.seed = seed
-        self.directions = directions or {}
+        self.directions = {} if directions is None else directions
         self._fitted_data: Data | None = None
 
     def _fit(self, experiment: Experiment, data: Data | None = None, **kwargs: Any) -> None:
+        self.check_options()
         data = _rounded(experiment.lookup_data() if data is None else data)
         if data.empty:
             raise MkboError(
@@ -192,6 +195,7 @@ class PretrainedNode(GenerationNode):
         **kwargs: Any,
     ) -> GeneratorRun | None:
         """Generate candidates as `GenerationNode.gen`, away from failed trials, with random numbers by stored state."""
+        self.check_options()
         pending = with_failed(pending_observations, experiment)
         made = len(self.generation_strategy._generator_runs)
         with with_rng_seed(int(np.random.SeedSequence((self.seed, made)).generate_state(1)[0])):
@@ -209,7 +213,7 @@ def _rounded(data: Data) -> Data:
 
 
 @dataclass(init=False, eq=False, repr=False)
-class TableDesignNode(ExternalGenerationNode):
+class TableDesignNode(StoredByOptions, ExternalGenerationNode):
     """First trials from tables alone, in the experiment's search space; serves until there are data to model.
 
     With several objectives, it looks for the Pareto front that their tables predict.
@@ -249,10 +253,11 @@ class TableDesignNode(ExternalGenerationNode):
         next_node: str,
         seed: int,
     ) -> None:
+        known = is_whole(trials) and next_node == MODEL_NODE
         super().__init__(
             name="TableDesign",
             suggested_experiment_status=ExperimentStatus.INITIALIZATION,
-            transition_criteria=enough_trials(trials, next_node),
+            transition_criteria=enough_trials(trials, next_node) if known else None,
         )
         self.covariances = covariances
         self.directions = directions
@@ -265,6 +270,10 @@ class TableDesignNode(ExternalGenerationNode):
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
         """Order points of the search space by what the tables say of them, or at random where most trials fail."""
+        self.check_options()
+        undirected = sorted(set(self.covariances) - set(self.directions))
+        if undirected:
+            raise altered(f"'directions' lacks {undirected}")
         covs = {name: recall(fingerprint, experiment) for name, fingerprint in self.covariances.items()}
         for cov in covs.values():
             attach(experiment, cov)
