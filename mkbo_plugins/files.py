@@ -6,7 +6,8 @@ import os
 import stat
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SUFFIX = ".mkbo.tmp"
@@ -27,14 +28,25 @@ def write_atomically(path: Path, data: bytes) -> None:
         If the file cannot be written, or is a folder, a device or a pipe, with `path` as its file name; an existing
         file is then as it was.
     """
+    with _naming(path):
+        real, permissions = destination(path)
+        with _unfinished(real, data) as temporary:
+            os.chmod(temporary, 0o666 & ~_umask() if permissions is None else permissions)
+            os.replace(temporary, real)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors name the file that was to be written."""
     try:
-        _replace(path, data)
+        yield
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _replace(path: Path, data: bytes) -> None:
-    real, permissions = destination(path)
+@contextmanager
+def _unfinished(real: Path, data: bytes) -> Iterator[str]:
+    """Give the name of a file beside another that has its data already; it is gone afterwards."""
     prefix = f".{real.name[:50]}."  # names of files are limited to 255 bytes
     for left in real.parent.glob(f"{glob.escape(prefix)}*{SUFFIX}"):
         with suppress(OSError):
@@ -46,11 +58,9 @@ def _replace(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask() if permissions is None else permissions)
-        os.replace(temporary, real)
-    except BaseException:
+        yield temporary
+    finally:
         Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def destination(path: Path) -> tuple[Path, int | None]:
@@ -80,7 +90,7 @@ def read_start(path: Path, most: int) -> bytes:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write `data` to a file that does not exist yet.
+    """Write `data` to a file that does not exist yet; a killed process leaves no part of it, as `write_atomically`.
 
     Raises
     ------
@@ -89,12 +99,14 @@ def write_new(path: Path, data: bytes) -> None:
     OSError
         If it cannot be written.
     """
-    with path.open("xb") as file:
+    with _naming(path), _unfinished(path, data) as temporary:
+        os.chmod(temporary, 0o666 & ~_umask())
         try:
-            file.write(data)
-        except BaseException:
-            path.unlink()
-            raise
+            os.link(temporary, path)
+        except OSError:  # of a file system without links to files, among others
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+            os.replace(temporary, path)
 
 
 def _umask() -> int:

@@ -1,21 +1,28 @@
 """Damaged and forged files, drawn at random: `tests/test_fuzzing.py` tries a few of them, ``tools/fuzz.py`` many."""
 
 import copy
+import io
 import json
 import random
+import re
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.core.training.svr import LeaveOneOut
 from mkbo_plugins.covariance.base import GRAM_FORMS, Covariance
 from mkbo_plugins.covariance.container import digest
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.pretraining.checkpoint import Checkpoint
+from mkbo_plugins.tables.inputfiles import read_table_file
+from mkbo_plugins.tables.workbooks import workbook_bytes
 
 NUMBERS = [0, 1, -1, 2, 0.5, -0.5, 1e-30, 1e-9, 1e9, 1e30, 1e-120, 1e120, 1e-300, 1e160, 1e300, 5e-324, 1.7e308]
 WHOLES = [0, 1, 2, 3, 20, 100, 101, 10**6, 10**9, -1, 10**30]
@@ -148,3 +155,87 @@ def try_checkpoint(path: Path, rng: random.Random) -> str:
         return "refused"
     assert all(np.isfinite(loo.residuals).all() and not loo.error < 0 for loo in found.outcomes.values())
     return "right"
+
+
+def damaged_workbook(data: bytes, rng: random.Random) -> bytes:
+    """Return a workbook with changed bytes, or with the text of one of its parts changed."""
+    if rng.random() < 0.3:
+        return mutated(data, rng)
+    with zipfile.ZipFile(io.BytesIO(data)) as whole:
+        parts = {name: whole.read(name) for name in whole.namelist()}
+    name = rng.choice(list(parts))
+    text = parts[name]
+    numbers = list(re.finditer(rb"[0-9]+", text))
+    if numbers and rng.random() < 0.6:
+        at = rng.choice(numbers)
+        number = rng.choice([b"0", b"-1", b"1e308", b"nan", b"1048577", b"99999999999", b"XFE9", b"<v/>", b""])
+        parts[name] = text[: at.start()] + number + text[at.end() :]
+    elif rng.random() < 0.2:
+        del parts[name]
+    else:
+        parts[name] = mutated(text, rng) if text else b"<"
+    changed = io.BytesIO()
+    with zipfile.ZipFile(changed, "w", zipfile.ZIP_DEFLATED) as book:
+        for part, content in parts.items():
+            book.writestr(part, content)
+    return changed.getvalue()
+
+
+def try_workbook(path: Path, rng: random.Random) -> str:
+    """Damage a workbook and read it; returns how it went."""
+    rows = {"a": [1.5, 2.0, 3.25, 4.0], "b": ["x", "y", "x", "="], "y": [1e-3, 2, 3, 4e9]}
+    path.write_bytes(damaged_workbook(workbook_bytes(pd.DataFrame(rows)), rng))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = outcome(lambda: read_table_file(path))
+    return "refused" if found is None else "right"
+
+
+VALUES = [
+    *NUMBERS, *WHOLES, *OTHERS, float("nan"), float("inf"), b"bytes", "y", "same", ("y",), {"a"}, object(), print,
+    np.nan, np.zeros(0), np.zeros((3, 2)), np.full((2, 2), np.nan), np.array(["a", "b"]), np.array(1.0), np.int64(2),
+    pd.DataFrame(), pd.DataFrame({"a": [1, 2]}), pd.Series([1.0, 2.0]), [None], [float("inf")], {"a": 1}, {"a": None},
+    {"a": (0, 1)}, {1: 2}, [["a"]], [{"a": 1}], [[0.5, 0.5]], [[1e300, 0.5]], [0.5, 0.5], range(3), 1j, Path("nowhere"),
+]  # fmt: skip
+
+
+def public_calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
+    """Return public functions with arguments that are right, all by name, each fast."""
+    space = ParameterSpace.from_dict({"a": (0.0, 1.0), "b": (0.0, 1.0)})
+    X = space.sobol(10)
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=X[:, 0] + X[:, 1] ** 2)
+    table = table.assign(g=[0, 0, 1, 1, 2, 2, 3, 3, 4, 4], s=0.1)
+    fixed = {"C": 5.0, "sigma": 2.0, "epsilon": 0.1, "ard": False, "progress": False}
+    cov = pretrain(table[["a", "b", "y"]], "y", space, **fixed)
+    trained = {"table": table, "target": "y", "space": space, "kernel": "se", "frame": "centred", "task": "regression"}
+    trained |= {"trainer": "svm", "combine": "sum", "groups": "g", "noise": None, "sample_weight": None} | fixed
+    trained |= {"missing": "error", "log_target": False, "max_rows": 500, "n_jobs": 1, "resume": None}
+    return {
+        "pretrain": (pretrain, trained),
+        "gram": (cov.gram, {"X": X, "X2": X, "form": "base", "s": 1.0}),
+        "gram_error": (cov.gram_error, {"X": X, "X2": X}),
+        "predict": (cov.predict, {"X": X}),
+        "starting_points": (cov.starting_points, {"n": 2, "direction": "same", "seed": 0}),
+        "with_levels": (cov.with_levels, {"levels": {}}),
+        "with_evaluator": (cov.with_evaluator, {"choice": "auto", "tolerance": 1e-10}),
+        "from_dict": (ParameterSpace.from_dict, {"spec": {"a": (0, 1)}}),
+        "sobol": (space.sobol, {"n": 4, "seed": 0}),
+        "from_raw": (space.from_raw, {"X": X}),
+        "to_raw": (space.to_raw, {"points": table}),
+    }
+
+
+def try_arguments(calls: dict[str, tuple[Callable[..., Any], dict[str, Any]]], rng: random.Random) -> str:
+    """Call a public function with one or two arguments replaced; returns how it went."""
+    name = rng.choice(list(calls))
+    function, right = calls[name]
+    changed = {key: rng.choice(VALUES) for key in rng.sample(list(right), min(len(right), rng.randint(1, 2)))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with np.errstate(all="ignore"):
+                result = outcome(lambda: function(**right | changed))
+        except Exception as error:
+            error.add_note(f"{name}({changed!r:.300})")
+            raise
+    return "refused" if result is None else "right"

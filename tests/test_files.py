@@ -2,12 +2,15 @@
 
 import errno
 import os
+import signal
 import stat
+import subprocess
+import sys
 import time
 
 import pytest
 
-from mkbo_plugins.files import STALE, write_atomically
+from mkbo_plugins.files import STALE, write_atomically, write_new
 
 
 def _leave(path, age):
@@ -72,3 +75,27 @@ def test_what_is_no_file_is_refused_and_named(tmp_path):
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["device", "loop", "pipe"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_new_file_is_there_as_a_whole_and_replaces_none(links, tmp_path, monkeypatch):
+    if not links:
+        monkeypatch.setattr(os, "link", lambda *paths: os.open(tmp_path / "nowhere" / "file", os.O_RDONLY))
+    write_new(tmp_path / "file", b"first")
+    with pytest.raises(FileExistsError, match="file"):
+        write_new(tmp_path / "file", b"second")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"first"
+
+
+@pytest.mark.parametrize("write", ["write_atomically", "write_new"])
+def test_a_process_killed_while_it_writes_leaves_nothing_under_the_name(write, tmp_path):
+    program = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom mkbo_plugins import files\n"
+        "files.os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"files.{write}(Path(sys.argv[1]), b'data')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, tmp_path / "file"], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "file").exists()
+    assert len(list(tmp_path.glob(".file.*.mkbo.tmp"))) == 1

@@ -4,7 +4,15 @@ import random
 
 import pytest
 
-from tests.fuzzing import mutated, resealed, try_artefact, try_checkpoint
+from tests.fuzzing import (
+    mutated,
+    public_calls,
+    resealed,
+    try_arguments,
+    try_artefact,
+    try_checkpoint,
+    try_workbook,
+)
 from tests.test_artefact import KERNELS, build, build_chain, build_combined
 
 WHOLE = [make().to_bytes() for make in (build, build_chain, build_combined)]
@@ -32,3 +40,17 @@ def test_checkpoints(seed, tmp_path):
     rng = random.Random(seed)
     found = [try_checkpoint(tmp_path / "grid.json", rng) for _ in range(20)]
     assert "refused" in found
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_workbooks(seed, tmp_path):
+    rng = random.Random(seed)
+    found = [try_workbook(tmp_path / "book.xlsx", rng) for _ in range(20)]
+    assert "refused" in found
+
+
+def test_arguments_of_any_kind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where a name given as a file is written
+    calls, rng = public_calls(), random.Random(0)
+    found = [try_arguments(calls, rng) for _ in range(100)]
+    assert {"refused", "right"} == set(found)

@@ -1,6 +1,7 @@
 """Try many damaged and forged files, each within two seconds and 500 MB.
 
-Example: python -m tools.fuzz 10000 500 1500 gives numbers of mutated artefacts, resealed ones and checkpoints.
+Example: python -m tools.fuzz 10000 500 1500 300 300 gives numbers of mutated artefacts, resealed ones, checkpoints,
+workbooks and calls of public functions with arguments of all kinds.
 """
 
 import random
@@ -11,20 +12,30 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.fuzzing import mutated, resealed, try_artefact, try_checkpoint
+from tests.fuzzing import (
+    mutated,
+    public_calls,
+    resealed,
+    try_arguments,
+    try_artefact,
+    try_checkpoint,
+    try_workbook,
+)
 from tests.test_fuzzing import WHOLE
 
 SECONDS, MEGABYTES = 2.0, 500
 
 
-def main(mutations: int, forgeries: int, checkpoints: int) -> None:
+def main(mutations: int, forgeries: int, checkpoints: int, workbooks: int, arguments: int) -> None:
     """Try so many files of each kind, and print how they fared."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "grid.json"
+        path, book, calls = Path(folder) / "grid.json", Path(folder) / "book.xlsx", public_calls()
         kinds = {
             "mutated": (mutations, lambda rng: try_artefact(mutated(rng.choice(WHOLE), rng))),
             "resealed": (forgeries, lambda rng: try_artefact(resealed(rng.choice(WHOLE), rng))),
             "checkpoints": (checkpoints, lambda rng: try_checkpoint(path, rng)),
+            "workbooks": (workbooks, lambda rng: try_workbook(book, rng)),
+            "arguments": (arguments, lambda rng: try_arguments(calls, rng)),
         }
         for kind, (count, attempt) in kinds.items():
             found: Counter[str] = Counter()
@@ -35,7 +46,7 @@ def main(mutations: int, forgeries: int, checkpoints: int) -> None:
                     found[attempt(random.Random(f"{kind} {seed}"))] += 1
                 except Exception as error:  # whatever it is, it is a finding
                     found["raw"] += 1
-                    print(f"{kind} {seed}: {type(error).__name__}: {error!s:.300}")
+                    print(f"{kind} {seed}: {type(error).__name__}: {error!s:.300} {getattr(error, '__notes__', '')}")
                 seconds, megabytes = time.process_time() - start, _megabytes() - before
                 slowest = max(slowest, seconds)
                 if seconds > SECONDS or megabytes > MEGABYTES:

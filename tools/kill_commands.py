@@ -1,81 +1,174 @@
 """Interrupt commands that write at random moments: what is there afterwards is the old file or the new one.
 
+Each command runs in a process of its own, forked from this one, so that the time of imports is not among the moments.
+Folders of results are interrupted until the same command ends; they then hold what an uninterrupted one wrote.
+
 Example: python tools/kill_commands.py 20
 """
 
 import hashlib
+import importlib
+import os
 import random
+import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from mkbo_plugins.cli import app
+from mkbo_plugins.files import SUFFIX
+
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-MKBO = (sys.executable, "-m", "mkbo_plugins.cli")
+IMPORTED = ("botorch.fit", "matplotlib.pyplot", "openpyxl", "sklearn.svm", "mkbo_plugins.experiments.benchmark.runner")
+
+TIMED = ("runs.csv", "comparison.csv", "report.md", "paper.md", "summary.json")
+"""Files that hold times as well; they are made anew from the others whenever the command ends."""
 
 
 def main(rounds: int) -> None:
     """Interrupt each command so many times, and print what was found."""
+    for name in IMPORTED:
+        importlib.import_module(name)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        os.chdir(name)
         rng = np.random.default_rng(0)
         table = pd.DataFrame(rng.random((16, 2)), columns=["a", "b"]).assign(y=lambda t: t["a"] + t["b"] ** 2)
-        table.to_csv(folder / "new.csv", index=False)
-        table.assign(y=-table["y"]).to_csv(folder / "old.csv", index=False)
-        commands = {
-            "pretrain": ("c.mkbo.json", lambda which: _pretrain(which, "c.mkbo.json")),
-            "suggest": ("next.csv", _suggest),
-            "show": ("c.png", lambda which: ("show", f"{which}.mkbo.json", "--plot", "c.png")),
-        }
+        table.to_csv("new.csv", index=False)
+        table.assign(y=-table["y"]).to_csv("old.csv", index=False)
         for which in ("old", "new"):
-            _run(folder, _pretrain(which, f"{which}.mkbo.json"))
-        for command, (out, arguments) in commands.items():
-            _try(folder, command, out, {which: arguments(which) for which in ("old", "new")}, rounds)
+            _finish(_pretrain(which, f"{which}.mkbo.json"))
+        sheet = "suggest --covariance {}.mkbo.json --direction same -n 2 --out next."
+        commands = {
+            "c.mkbo.json": " ".join(_pretrain("{}", "c.mkbo.json")),
+            "next.csv": f"{sheet}csv",
+            "next.xlsx": f"{sheet}xlsx",
+            "c.png": "show {}.mkbo.json --plot c.png",
+        }
+        for out, command in commands.items():
+            _replaced(out, command, rounds)
+        _new("space.toml", "check new.csv --target y --write-space space.toml", rounds)
+        grid = "pretrain new.csv --target y --jobs 1 --resume grid.json --out resumed.mkbo.json"
+        _goes_on("resumed", grid, ["grid.json", "resumed.mkbo.json"], rounds)
+        problem = "--problem branin --model stock --model transfer"
+        _goes_on("bench", f"benchmark --out bench {problem} --seeds 2 --trials 3 --jobs 1", ["bench"], rounds)
+        _goes_on("paper", "benchmark --paper --out paper --seeds 1 --trials 2 --jobs 1", ["paper"], rounds)
+        _goes_on("demo", "demo --out demo --seeds 1 --trials 2", ["demo"], rounds)
 
 
 def _pretrain(which: str, out: str) -> tuple[str, ...]:
     return "pretrain", f"{which}.csv", "--target", "y", "--trainer", "gp", "--out", out
 
 
-def _suggest(which: str) -> tuple[str, ...]:
-    return "suggest", "--covariance", f"{which}.mkbo.json", "--direction", "same", "-n", "2", "--out", "next.csv"
+def _start(arguments: tuple[str, ...]) -> int:
+    """Start a command in the background, what it prints in a file ``words``."""
+    process = os.fork()
+    if process:
+        return process
+    os.setsid()
+    words = os.open("words", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(words, 1)
+    os.dup2(words, 2)
+    try:
+        app(arguments)
+    except SystemExit as end:
+        sys.stdout.flush()
+        os._exit(end.code if isinstance(end.code, int) else 1)
+    os._exit(1)
 
 
-def _run(folder: Path, arguments: tuple[str, ...]) -> float:
+def _finish(arguments: tuple[str, ...]) -> float:
     start = time.monotonic()
-    subprocess.run([*MKBO, *arguments], cwd=folder, check=True, capture_output=True)
+    code = os.waitstatus_to_exitcode(os.waitpid(_start(arguments), 0)[1])
+    if code:
+        raise RuntimeError(f"{arguments}: {code}, {Path('words').read_text()[-500:]}")
     return time.monotonic() - start
 
 
-def _try(folder: Path, command: str, out: str, arguments: dict[str, tuple[str, ...]], rounds: int) -> None:
-    contents, took = {}, 0.0
+def _interrupt(arguments: tuple[str, ...], after: float, sent: signal.Signals) -> int:
+    """Start a command, send it a signal, Ctrl-C to all its processes, and return its exit code."""
+    process = _start(arguments)
+    time.sleep(after)
+    with suppress(ProcessLookupError):  # so early that it has no group of its own yet
+        (os.killpg if sent is signal.SIGINT else os.kill)(process, sent)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    words = Path("words").read_text()
+    if "Traceback" in words:
+        print(f"{arguments}: traceback after {sent.name}: {words[-300:]}")
+    return code
+
+
+def _report(name: str, found: list[str], codes: list[int]) -> None:
+    print(f"{name}: {dict(Counter(found))}, exit codes {dict(Counter(codes))}", flush=True)
+
+
+def _replaced(out: str, command: str, rounds: int) -> None:
+    """Interrupt a command that replaces one file."""
+    path, contents, took = Path(out), {}, 0.0
     for which in ("new", "old"):
-        took = _run(folder, arguments[which])
-        contents[_digest(folder / out)] = which
-    old, found, codes = (folder / out).read_bytes(), [], []
-    draws = random.Random(command)
+        took = _finish(tuple(command.format(which).split()))
+        contents[_digest(path)] = which
+    old, found, codes, draws = path.read_bytes(), [], [], random.Random(out)
     for i in range(rounds):
-        (folder / out).write_bytes(old)
-        process = subprocess.Popen(
-            [*MKBO, *arguments["new"]], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-        time.sleep(draws.uniform(0.3, 1.05) * took)
-        process.send_signal(SIGNALS[i % len(SIGNALS)])
-        words = process.communicate()[1].decode()
-        codes.append(process.returncode)
-        found.append(contents.get(_digest(folder / out), "ANOTHER"))
-        if "Traceback" in words:
-            print(f"{command}: traceback after {SIGNALS[i % len(SIGNALS)].name}: {words[-300:]}")
-    print(f"{command}: { ({kind: found.count(kind) for kind in sorted(set(found))}) }, exit codes {sorted(set(codes))}")
+        path.write_bytes(old)
+        codes.append(_interrupt(tuple(command.format("new").split()), draws.uniform(0, 1.05) * took, SIGNALS[i % 3]))
+        found.append(contents.get(_digest(path), "ANOTHER"))
+    _report(out, found, codes)
+
+
+def _new(out: str, command: str, rounds: int) -> None:
+    """Interrupt a command that writes a file only where there is none; the same command then does."""
+    arguments, path = tuple(command.split()), Path(out)
+    took = _finish(arguments)
+    whole, found, codes, draws = _digest(path), [], [], random.Random(out)
+    for i in range(rounds):
+        path.unlink(missing_ok=True)
+        codes.append(_interrupt(arguments, draws.uniform(0, 1.05) * took, SIGNALS[i % 3]))
+        if not path.exists():
+            _finish(arguments)
+            found.append("none")
+        else:
+            found.append("new" if _digest(path) == whole else "ANOTHER")
+    _report(out, found, codes)
+
+
+def _goes_on(name: str, command: str, outs: list[str], rounds: int) -> None:
+    """Interrupt a command that keeps what is done, again and again until it ends."""
+    arguments = tuple(command.split())
+    took = _finish(arguments)
+    whole = _whole(outs)
+    found, codes, draws = [], [], random.Random(name)
+    for i in range(rounds):
+        if not codes or codes[-1] == 0:
+            os.system(f"rm -rf {' '.join(outs)}")
+        codes.append(_interrupt(arguments, draws.uniform(0, 0.6) * took, SIGNALS[i % 3]))
+        if codes[-1] == 0 or i == rounds - 1:
+            _finish(arguments)
+            differ = [path for path, digest in _whole(outs).items() if whole.get(path) != digest]
+            found.append(f"DIFFERS {differ}" if differ or _whole(outs).keys() != whole.keys() else "same")
+        else:
+            found.append("stopped")
+    _report(name, found, codes)
+
+
+def _whole(outs: list[str]) -> dict[str, str]:
+    """Return digests of all files by name, but for unfinished ones, which a later write removes."""
+    paths = [path for out in outs for path in ([Path(out)] if Path(out).is_file() else Path(out).rglob("*"))]
+    return {str(path): _digest(path) for path in paths if path.is_file() and not path.name.endswith((SUFFIX, *TIMED))}
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """Return a hash of a file, of a workbook of its cells: it says when it was written."""
+    data = path.read_bytes() if path.suffix != ".xlsx" else pd.read_excel(path).to_csv().encode()
+    if path.suffix == ".json":
+        data = re.sub(rb'"seconds": \[[^]]*\]', b"", data)
+    return hashlib.sha256(data).hexdigest()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from mkbo_plugins.ax.exhausted import check_points_left
 from mkbo_plugins.ax.levels import for_experiment
 from mkbo_plugins.ax.metrics import covered_metrics, objective_signs
 from mkbo_plugins.ax.points import completed, failures, tried_points, tuned_space, unit_inputs
-from mkbo_plugins.ax.storage import attach, recall
+from mkbo_plugins.ax.storage import MODEL_NODE, StoredByOptions, altered, attach, is_whole, recall
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.gp.design import distance_to_front, upper_confidence_design
 from mkbo_plugins.core.gp.feasibility import is_discredited
@@ -38,7 +38,7 @@ CANDIDATES = 256
 
 
 @dataclass(init=False, eq=False, repr=False)
-class SobolNode(GenerationNode):
+class SobolNode(StoredByOptions, GenerationNode):
     """Space-filling first trials, which end with a sentence where the search space has no points left.
 
     Parameters
@@ -57,17 +57,20 @@ class SobolNode(GenerationNode):
     seed: int
 
     def __init__(self, trials: int, next_node: str, seed: int) -> None:
+        known = is_whole(trials) and next_node == MODEL_NODE
         super().__init__(
             name="Sobol",
             generator_specs=[GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed})],
-            transition_criteria=enough_trials(trials, next_node, observed=max(1, trials // 2)),
+            transition_criteria=enough_trials(trials, next_node, max(1, trials // 2)) if known else None,
             pausing_criteria=[
                 MaxTrialsAwaitingData(
                     threshold=trials,
                     not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
                     use_all_trials_in_exp=True,
                 )
-            ],
+            ]
+            if known
+            else None,
             should_deduplicate=True,
             suggested_experiment_status=ExperimentStatus.INITIALIZATION,
         )
@@ -83,12 +86,13 @@ class SobolNode(GenerationNode):
         **kwargs: Any,
     ) -> GeneratorRun | None:
         """Generate points as `GenerationNode.gen`, if there are any."""
+        self.check_options()
         check_points_left(experiment, kwargs.get("n"), pending_observations, kwargs.get("fixed_features"))
         return super().gen(experiment=experiment, pending_observations=pending_observations, **kwargs)
 
 
 @dataclass(init=False, eq=False, repr=False)
-class TableDesignNode(ExternalGenerationNode):
+class TableDesignNode(StoredByOptions, ExternalGenerationNode):
     """First trials from tables alone, in the experiment's search space; serves until there are data to model.
 
     With several objectives, it looks for the Pareto front that their tables predict.
@@ -128,10 +132,11 @@ class TableDesignNode(ExternalGenerationNode):
         next_node: str,
         seed: int,
     ) -> None:
+        known = is_whole(trials) and next_node == MODEL_NODE
         super().__init__(
             name="TableDesign",
             suggested_experiment_status=ExperimentStatus.INITIALIZATION,
-            transition_criteria=enough_trials(trials, next_node),
+            transition_criteria=enough_trials(trials, next_node) if known else None,
         )
         self.covariances = covariances
         self.directions = directions
@@ -144,6 +149,10 @@ class TableDesignNode(ExternalGenerationNode):
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
         """Order points of the search space by what the tables say of them, or at random where most trials fail."""
+        self.check_options()
+        undirected = sorted(set(self.covariances) - set(self.directions))
+        if undirected:
+            raise altered(f"'directions' lacks {undirected}")
         self.directions = covered_metrics(experiment, self.directions)
         self.covariances = covered_metrics(experiment, self.covariances)
         check_points_left(experiment)

@@ -40,6 +40,8 @@ def covered_metrics(experiment: Experiment, given: Mapping[str, T]) -> dict[str,
             f"{{{objectives[0]!r}: cov}}; metrics without one get Ax's own model"
         )
     metrics = {objectives[0] if name == OBJECTIVE else name: of_metric for name, of_metric in given.items()}
+    if len(metrics) < len(given):
+        raise MkboError(f"cov has {OBJECTIVE!r}, which stands for the objective, and {objectives[0]!r}; keep one")
     unknown = [name for name in metrics if name not in experiment.metrics]
     if unknown:
         raise MkboError(f"metrics {unknown} are not in the experiment, which has {sorted(experiment.metrics)}")

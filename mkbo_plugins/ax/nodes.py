@@ -20,7 +20,7 @@ from ax.utils.common.random import with_rng_seed
 from mkbo_plugins.ax.exhausted import check_points_left
 from mkbo_plugins.ax.metrics import covered_metrics, optimization_config
 from mkbo_plugins.ax.points import with_failed
-from mkbo_plugins.ax.storage import attach, recall
+from mkbo_plugins.ax.storage import MODEL_NODE, StoredByOptions, attach, recall
 from mkbo_plugins.ax.surrogate import pretrained_surrogate_spec
 from mkbo_plugins.core.spread import check_spread
 from mkbo_plugins.errors import MkboError, TableWarning
@@ -36,7 +36,7 @@ LEAST_ROUNDED = 1e-5
 
 
 @dataclass(init=False, eq=False, repr=False)
-class PretrainedNode(GenerationNode):
+class PretrainedNode(StoredByOptions, GenerationNode):
     """Bayesian optimisation with pre-trained covariances; everything it is stored by is in its fields.
 
     Parameters
@@ -70,7 +70,7 @@ class PretrainedNode(GenerationNode):
         directions: dict[str, Any] | None = None,  # files of earlier versions have none
     ) -> None:
         super().__init__(
-            name="Pretrained",
+            name=MODEL_NODE,
             generator_specs=[
                 GeneratorSpec(
                     generator_enum=Generators.BOTORCH_MODULAR,
@@ -89,7 +89,7 @@ class PretrainedNode(GenerationNode):
         self.fixed = fixed
         self.select = select
         self.seed = seed
-        self.directions = directions or {}
+        self.directions = {} if directions is None else directions
         self._fitted_data: Data | None = None
 
     def _fit(self, experiment: Experiment, data: Data | None = None, **kwargs: Any) -> None:
@@ -99,6 +99,7 @@ class PretrainedNode(GenerationNode):
                 "there are no target data yet to model; have the first trials designed, by initial_trials=5 or, from "
                 "the table, direction='same' or 'opposite'"
             )
+        self.check_options()
         # Once it has a metric, a covariance stays with it, whatever becomes the objective.
         self.directions = covered_metrics(experiment, self.directions)
         self.covariances = covered_metrics(experiment, self.covariances)
@@ -137,6 +138,7 @@ class PretrainedNode(GenerationNode):
         **kwargs: Any,
     ) -> GeneratorRun | None:
         """Generate candidates as `GenerationNode.gen`, away from failed trials, with random numbers by stored state."""
+        self.check_options()
         check_points_left(experiment, kwargs.get("n"), pending_observations, kwargs.get("fixed_features"))
         pending = with_failed(pending_observations, experiment)
         made = len(self.generation_strategy._generator_runs)

@@ -15,7 +15,7 @@ from mkbo_plugins.ax.first_trials import SobolNode, TableDesignNode
 from mkbo_plugins.ax.levels import experiment_levels
 from mkbo_plugins.ax.metrics import covered_metrics, objective_signs
 from mkbo_plugins.ax.nodes import PretrainedNode
-from mkbo_plugins.ax.storage import attach, remember
+from mkbo_plugins.ax.storage import attach, is_whole, remember
 from mkbo_plugins.ax.surrogate import OBJECTIVE, Covariances, known_directions, pretrained_surrogate_spec
 from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
 from mkbo_plugins.core.mixture.parts import PART
@@ -57,7 +57,7 @@ def pretrained_generation_strategy(
         If an argument is not as described, or a covariance and the search space do not fit together.
     """
     covs = dict(cov) if isinstance(cov, Mapping) else {OBJECTIVE: cov}
-    _check(covs, form, initial_trials)
+    _check(covs, form, initial_trials, seed)
     directions = known_directions(direction, covs, form)
     rename, fixed = dict(rename or {}), dict(fixed or {})
     if search_space is not None:
@@ -147,7 +147,7 @@ def use_pretrained(
     if experiment is None:
         raise MkboError("the client has no experiment yet; call create_experiment first")
     covs = dict(cov) if isinstance(cov, Mapping) else {OBJECTIVE: cov}
-    _check(covs, form, initial_trials)
+    _check(covs, form, initial_trials, seed)
     directions = covered_metrics(experiment, known_directions(direction, covs, form))
     covs = covered_metrics(experiment, covs)
     objective_signs(experiment, directions)
@@ -191,7 +191,7 @@ def use_mixture(
     return use_pretrained(client, mixture, PART, **options)
 
 
-def _check(covs: Mapping[str, Covariance], form: str, initial_trials: int) -> None:
+def _check(covs: Mapping[str, Covariance], form: str, initial_trials: int, seed: int) -> None:
     get_form(form)
     strange = next((one for one in covs.values() if not isinstance(one, Covariance)), None)
     if strange is not None or not covs:
@@ -199,8 +199,9 @@ def _check(covs: Mapping[str, Covariance], form: str, initial_trials: int) -> No
             f"cov must be a PretrainedCovariance, or a mapping of metric names to some, got {type(strange).__name__}; "
             "read a file with PretrainedCovariance.load"
         )
-    if isinstance(initial_trials, bool) or not isinstance(initial_trials, int) or initial_trials < 0:
-        raise MkboError(f"initial_trials must be a whole number of at least 0, got {initial_trials!r}")
+    for name, value in {"initial_trials": initial_trials, "seed": seed}.items():
+        if not is_whole(value):
+            raise MkboError(f"{name} must be a whole number of at least 0, got {value!r}")
 
 
 def _check_space(

@@ -21,7 +21,7 @@ from mkbo_plugins.core.gp.design import upper_confidence_design
 from mkbo_plugins.core.gp.spacing import Spacing, least_distance
 from mkbo_plugins.covariance.container import NewerVersionError, digest, pack, read, unpack, write
 from mkbo_plugins.covariance.content import Reader
-from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, SpaceWarning, TableError
+from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, SpaceError, SpaceWarning, TableError
 from mkbo_plugins.space.levels import widened
 from mkbo_plugins.space.parameters import Frame, Level, is_finite_number, is_number
 from mkbo_plugins.space.space import ParameterSpace, as_array
@@ -93,8 +93,10 @@ class Covariance(ABC):
         Raises
         ------
         SpaceError
-            If a name is no categorical parameter, or a level is there already.
+            If `levels` is no mapping, a name is no categorical parameter, or a level is there already.
         """
+        if not isinstance(levels, Mapping):
+            raise SpaceError(f"levels must be a mapping of names to further levels, got {type(levels).__name__}")
         return self._widened(widened(self.space, levels), levels) if levels else self
 
     @abstractmethod
@@ -400,7 +402,7 @@ def check_covariance(cov: Any) -> None:
 
 def check_gram(form: str, scales: Sequence[Any]) -> None:
     """Raise a `KernelError` unless there is a Gram matrix of `form`, and `scales` are squared length scales."""
-    if form not in GRAM_FORMS:
+    if not isinstance(form, str) or form not in GRAM_FORMS:
         raise KernelError(f"form must be one of {list(GRAM_FORMS)}, got {form!r}")
     for s in scales:
         if not (is_number(s) and s > 0 and (s == math.inf or is_finite_number(s))):

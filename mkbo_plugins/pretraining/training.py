@@ -154,6 +154,8 @@ def pretrain(
     _check_counts(max_rows, n_jobs)
     if task == "classification" and (epsilon is not None or log_target):
         raise FitError("labels have no tube and no logarithm; leave out epsilon and log_target (--log-target)")
+    if resume is not None and not isinstance(resume, (str, os.PathLike)):
+        raise FitError(f"resume (--resume) must name a file, got {type(resume).__name__}")
     grids = {"C": C, "sigma": sigma, "epsilon": epsilon}
     if trainer == "gp":
         given = [name for name, value in (grids | {"resume": resume}).items() if value is not None]

@@ -3,9 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import qmc, sobol_indices
+from scipy.stats import sobol_indices
 
 from mkbo_plugins.core.components.shares import parameter_shares
+from mkbo_plugins.core.sobol import sobol_points
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.pretrained import only_table
 
@@ -78,7 +79,7 @@ def prediction_sensitivity(cov: Covariance) -> dict[str, Sensitivity]:
     def predict(unit: np.ndarray) -> np.ndarray:
         return np.asarray(cov.fixed.standardised_decision(space.to_coordinates(space.from_unit(unit), cov.frame)))
 
-    draws = qmc.Sobol(2 * d, seed=0).random(_POINTS)
+    draws = sobol_points(2 * d, _POINTS, 0)
     first, second = draws[:, :d], draws[:, d:]
     exchanged = []
     for j in range(d):

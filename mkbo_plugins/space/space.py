@@ -5,7 +5,6 @@ index of the level for categorical parameters and for ordered levels that are no
 column per numeric or ordered parameter and one {0, 1} column per level of a categorical one.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +36,9 @@ if TYPE_CHECKING:
 
 SPARE, MOST_SPARE = 4, 1024
 """Draws for each space-filling point where constraints leave no cube to fill, and most of them beyond the points."""
+
+MOST_POINTS = 2**20
+"""Space-filling points that are drawn at once."""
 
 
 @dataclass(frozen=True)
@@ -277,12 +279,12 @@ class ParameterSpace:
         for name, value in {"n": n, "seed": 0 if seed is None else seed}.items():
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
                 raise SpaceError(f"{name} must be a whole number of at least 0, got {value!r}")
-        from scipy.stats import qmc
+        if n > MOST_POINTS:
+            raise SpaceError(f"n must be at most {MOST_POINTS}, got {n}; ask for fewer points")
+        from mkbo_plugins.core.sobol import sobol_points
 
         count = max(n, min(SPARE * n, MOST_SPARE)) if self.constraints else n
-        engine = qmc.Sobol(len(self.parameters), seed=seed)
-        unit = engine.random_base2(max(0, math.ceil(math.log2(max(count, 1)))))[:count]
-        raw = self.from_unit(unit)
+        raw = self.from_unit(sobol_points(len(self.parameters), count, seed))
         if not self.constraints or not n:
             return raw
         from mkbo_plugins.core.training.subset import farthest_point_order

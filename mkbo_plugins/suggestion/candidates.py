@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import qmc
 
+from mkbo_plugins.core.sobol import sobol_points
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.space.parameters import Numeric, Parameter
 from mkbo_plugins.space.space import ParameterSpace
@@ -95,7 +95,7 @@ class SpaceCandidates:
 
     @cached_property
     def _unit(self) -> Float[np.ndarray, "M d"]:
-        return qmc.Sobol(len(self.space.names), seed=self.seed).random(SPREAD)
+        return sobol_points(len(self.space.names), SPREAD, self.seed)
 
     @cached_property
     def initial(self) -> Float[np.ndarray, "M d"]:

@@ -1,5 +1,6 @@
 """Stored experiments: killed and resumed, small, and loud about what is missing."""
 
+import copy
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ from ax.api.client import Client
 
 from mkbo_plugins.ax import storage, use_pretrained
 from mkbo_plugins.ax.nodes import _rounded
-from mkbo_plugins.errors import ArtefactError
+from mkbo_plugins.errors import ArtefactError, MkboError
 from tests.ax.experiments import (
     CAMPAIGNS,
     add_trials,
@@ -164,6 +165,78 @@ def test_wrong_covariance_is_refused_before_any_suggestion(small_cov, damage, tm
     assert len(client._experiment.trials) == 3
     use_pretrained(client, small_cov)
     assert len(client.get_next_trials(1)) == 1
+    client.save_to_json_file(str(path))
+    monkeypatch.setattr(storage, "_known", {})
+    again = Client.load_from_json_file(str(path))
+    assert storage.recall(small_cov.fingerprint, again._experiment) == small_cov
+
+
+@pytest.fixture(scope="module")
+def snapshots(small_cov, tmp_path_factory):
+    """Return saved experiments whose next suggestion is by a model and by the table."""
+    path = tmp_path_factory.mktemp("stored") / "experiment.json"
+    first = saved_with(small_cov, path)
+    client = mixed_client()
+    use_pretrained(client, small_cov, initial_trials=2, direction="same")
+    client.get_next_trials(1)
+    client.save_to_json_file(str(path))
+    return {"Pretrained": first, "TableDesign": json.loads(path.read_text())}
+
+
+def refused(snapshot, path, monkeypatch):
+    """Return why an experiment that is loaded in a process without covariances makes no suggestion."""
+    path.write_text(json.dumps(snapshot))
+    monkeypatch.setattr(storage, "_known", {})
+    client = Client.load_from_json_file(str(path))
+    count = len(client._experiment.trials)
+    with pytest.raises(MkboError) as caught:
+        client.get_next_trials(1)
+    assert len(client._experiment.trials) == count
+    return str(caught.value)
+
+
+ALTERED = {
+    "covariances": [{}, {"*": 5}, {"*": "0" * 64}, "text"],
+    "form": ["transfre", ["transfer"], 1],
+    "rename": [[], {"power": ["extra"]}],
+    "fixed": ["", {"power": 1.0}],
+    "select": ["yes", 1],
+    "seed": [-1, 1.5, "0", True],
+    "directions": [0, [1], {"z": "same"}, {"*": "sideways"}],
+    "trials": ["3", 2.5, -1],
+    "next_node": [3, {}, "Sobol"],
+}
+
+
+@pytest.mark.parametrize("node", ["Pretrained", "TableDesign"])
+def test_altered_options_are_refused_in_words_and_trials_kept(snapshots, node, tmp_path, monkeypatch):
+    index = 0 if node == "TableDesign" else -1
+    options = snapshots[node]["generation_strategy"]["nodes"][index].keys() - {"__type"}
+    assert options <= set(ALTERED)
+    for name in options:
+        for value in [None, *ALTERED[name]]:
+            snapshot = copy.deepcopy(snapshots[node])
+            stored = snapshot["generation_strategy"]["nodes"][index]
+            if value is not None:
+                stored[name] = value
+            elif (node, name) == ("Pretrained", "directions"):
+                continue  # as in files of earlier versions
+            else:
+                del stored[name]
+            words = refused(snapshot, tmp_path / "experiment.json", monkeypatch)
+            assert 20 < len(words) < 500, (name, value)
+
+
+@pytest.mark.parametrize("value", [None, 5, "text", [], {}, "artefact"])
+def test_an_altered_covariance_of_any_type_is_refused_in_words(snapshots, small_cov, value, tmp_path, monkeypatch):
+    snapshot = copy.deepcopy(snapshots["Pretrained"])
+    change_covariance(snapshot, lambda properties: properties.update({storage.PROPERTY: value}))
+    assert "use_pretrained" in refused(snapshot, tmp_path / "experiment.json", monkeypatch)
+    for held in (value, "\ud800", "[" * 100_000):
+        change_covariance(
+            snapshot, lambda properties, held=held: properties.update({storage.PROPERTY: {small_cov.fingerprint: held}})
+        )
+        assert "use_pretrained" in refused(snapshot, tmp_path / "experiment.json", monkeypatch)
 
 
 def test_covariance_is_stored_once_per_experiment(small_cov, tmp_path):

@@ -198,12 +198,16 @@ class PosteriorDensity:
     ) -> Float[np.ndarray, " p"]:
         """Return the best of the local maxima found from some starting points, (p,); arguments as for `map_fit`.
 
-        Raises
-        ------
-        LinAlgError
-            If a covariance on the way is not positive definite.
+        A search goes back from where a covariance is not positive definite in double precision.
         """
-        return map_fit(self.log_evidence, self.priors, starts, prior).x
+
+        def log_evidence(theta: Float[np.ndarray, " p"]) -> tuple[float, Float[np.ndarray, " p"]]:
+            try:
+                return self.log_evidence(theta)
+            except np.linalg.LinAlgError:
+                return -np.inf, np.zeros_like(theta)
+
+        return map_fit(log_evidence, self.priors, starts, prior).x
 
     def _conditioned(self, covariance: Float[np.ndarray, "n n"], noise: float | Float[np.ndarray, " n"]) -> ExactGP:
         return ExactGP.conditioned(covariance + np.diag(np.full(len(covariance), noise)), self.residuals)

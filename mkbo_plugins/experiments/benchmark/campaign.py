@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.special import erfcx, log_ndtr, logsumexp, ndtri
-from scipy.stats import qmc
 
 from mkbo_plugins.core.confidence import gp_ucb_beta
+from mkbo_plugins.core.sobol import sobol_points
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
 from mkbo_plugins.experiments.benchmark.models import Model, Prediction
 from mkbo_plugins.experiments.benchmark.moments import spread_of
@@ -110,8 +110,7 @@ def noisy_expected_improvement(predictions: Sequence[Prediction], seen: Seen) ->
 @lru_cache(maxsize=64)
 def _normal_draws(dimension: int) -> np.ndarray:
     """Return quasi-random normal draws, (DRAWS, dimension), the same each time."""
-    sobol = qmc.Sobol(dimension, rng=np.random.default_rng(0))
-    return ndtri(np.clip(sobol.random(DRAWS), 1e-12, 1 - 1e-12))
+    return ndtri(np.clip(sobol_points(dimension, DRAWS, 0), 1e-12, 1 - 1e-12))
 
 
 def upper_confidence_bound(predictions: Sequence[Prediction], seen: Seen) -> np.ndarray:
