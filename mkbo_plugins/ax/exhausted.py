@@ -29,7 +29,7 @@ def check_points_left(
 ) -> None:
     """Raise an error if there are fewer than `n` points that are neither trials nor pending; those that failed count.
 
-    Ax looks for them by optimising the acquisition function several times over, and then says that points repeat.
+    Ax itself draws ten thousand points, or searches several times over, before it says so.
 
     Parameters
     ----------
