@@ -1,9 +1,9 @@
 """Pre-trained covariances kept with an Ax experiment, once each; everything else names them by fingerprint."""
 
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any
 
+import numpy as np
 from ax.core.experiment import Experiment
 from ax.utils.common.serialization import SerializationMixin
 
@@ -103,7 +103,7 @@ def altered(found: str) -> ArtefactError:
 
 def is_whole(value: Any) -> bool:
     """Return whether a value is a whole number of at least 0."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
 
 
 def _is_texts(value: Any) -> bool:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -114,7 +113,7 @@ class CertifiedEvaluator:
     def __post_init__(self) -> None:
         if not isinstance(self.choice, str) or self.choice not in CHOICES:
             raise KernelError(f"choice must be one of {list(CHOICES)}, got {self.choice!r}")
-        if not isinstance(self.tolerance, Real) or not 1e-14 <= self.tolerance <= 1e-2:
+        if not isinstance(self.tolerance, int | float | np.floating) or not 1e-14 <= self.tolerance <= 1e-2:
             raise KernelError(f"tolerance must lie between 1e-14 and 1e-2, got {self.tolerance!r}")
         if self.choice == "extended" and self.base.exponent_rate is None:
             raise KernelError("extended precision is there for exponential series; others have few enough features")
