@@ -103,7 +103,7 @@ def altered(found: str) -> ArtefactError:
 
 def is_whole(value: Any) -> bool:
     """Return whether a value is a whole number of at least 0."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
 
 
 def _is_texts(value: Any) -> bool:
