@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,8 +13,11 @@ from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.likelihoods import Likelihood
 from gpytorch.means import ConstantMean, Mean
 from gpytorch.module import Module
+from gpytorch.settings import max_eager_kernel_size
 from jaxtyping import Float
+from linear_operator import LinearOperator
 from torch import Tensor
+from torch.distributions import Distribution
 
 from mkbo_plugins.botorch.constraints import warn_of_lost_in_target
 from mkbo_plugins.botorch.frame import NamedFrame
@@ -33,6 +36,9 @@ from mkbo_plugins.tables.ranges import warn_of_units
 
 SMALL_SPREAD = 1e-3
 """Standard deviation of outcomes below which GPyTorch's least variance, 1e-10, is no longer small beside theirs."""
+
+LAZY_FROM = 512
+"""Number of test points from which on covariances between them are evaluated if they are asked for."""
 
 UNMOVED = 1e-3
 """Share of a range by which an input transform may move its ends, as one that rounds does."""
@@ -69,6 +75,22 @@ class LogNoiseGP(SingleTaskGP):
                 "covar_module.stock.raw_lengthscale": -3,
                 **{f"covar_module.raw_{name}": -1 for name in covar_module.form.hyperparameters},
             }
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the prior or posterior at inputs, as GPyTorch's models do."""
+        with max_eager_kernel_size(LAZY_FROM):
+            return super().__call__(*args, **kwargs)
+
+    def _get_test_prior_mean_and_covariances(
+        self, train_inputs: Iterable[Tensor], test_inputs: Iterable[Tensor], **kwargs: Any
+    ) -> tuple[Tensor, LinearOperator, LinearOperator, torch.Size, torch.Size, type[Distribution]]:
+        (training,), (test,) = train_inputs, test_inputs
+        if test.shape[-2] <= LAZY_FROM or test.shape[:-2] != training.shape[:-2]:
+            return super()._get_test_prior_mean_and_covariances([training], [test], **kwargs)
+        # GPyTorch would evaluate the covariances between all test points, of which no more than variances may be asked.
+        prior = self.forward(test)
+        across = self.covar_module(test, training).evaluate_kernel()
+        return prior.loc, prior.lazy_covariance_matrix, across, prior.batch_shape, prior.event_shape, type(prior)
 
 
 class PretrainedGP(LogNoiseGP):

@@ -173,6 +173,35 @@ def test_batched_training_rows_equal_separate_models(cov, target, candidates, fo
         assert torch.allclose(posterior.variance[b], alone.variance, rtol=1e-6)
 
 
+@pytest.mark.parametrize("form", [DEFAULT_FORM, "stock"])
+def test_covariances_between_many_points_are_evaluated_when_they_are_asked_for(cov, target, form, monkeypatch):
+    X, Y = target
+    model = fit(pretrained_gp(cov, X, Y, form=form))
+    entries = []
+    forward = type(model.covar_module).forward
+
+    def counted(self, x1, x2, **kwargs):
+        result = forward(self, x1, x2, **kwargs)
+        entries.append(result.numel())
+        return result
+
+    monkeypatch.setattr(type(model.covar_module), "forward", counted)
+    many = torch.as_tensor(cov.space.sobol(700, 3))
+    with torch.no_grad():
+        posterior = model.posterior(many)
+        moments = posterior.mean[:, 0], posterior.variance[:, 0]
+        assert max(entries) < 700 * 100
+        one_by_one = model.posterior(many[:, None])
+        covariance = posterior.distribution.covariance_matrix
+        few = [5, 300, 699]
+        joint = model.posterior(many[few]).distribution.covariance_matrix
+    scale = moments[1].max().item()
+    assert max(entries) >= 700 * 700
+    assert torch.allclose(moments[0], one_by_one.mean.flatten(), rtol=0, atol=1e-9 * (1 + scale))
+    assert torch.allclose(moments[1], one_by_one.variance.flatten(), rtol=0, atol=1e-9 * scale)
+    assert torch.allclose(covariance[few][:, few], joint, rtol=0, atol=1e-9 * scale)
+
+
 def test_model_list_of_different_forms(cov, target, candidates):
     models = [pretrained_gp(cov, *target, form=form) for form in ("transfer", "base", "stock")]
     posterior = ModelListGP(*models).posterior(candidates)
