@@ -173,14 +173,17 @@ def test_wrong_covariance_is_refused_before_any_suggestion(small_cov, damage, tm
 
 @pytest.fixture(scope="module")
 def snapshots(small_cov, tmp_path_factory):
-    """Return saved experiments whose next suggestion is by a model and by the table."""
+    """Return saved experiments whose next suggestion is by a model, by the table and by neither."""
     path = tmp_path_factory.mktemp("stored") / "experiment.json"
     first = saved_with(small_cov, path)
-    client = mixed_client()
-    use_pretrained(client, small_cov, initial_trials=2, direction="same")
-    client.get_next_trials(1)
-    client.save_to_json_file(str(path))
-    return {"Pretrained": first, "TableDesign": json.loads(path.read_text())}
+    begun = {}
+    for node, settings in {"TableDesign": {"direction": "same"}, "Sobol": {}}.items():
+        client = mixed_client()
+        use_pretrained(client, small_cov, initial_trials=2, **settings)
+        client.get_next_trials(1)
+        client.save_to_json_file(str(path))
+        begun[node] = json.loads(path.read_text())
+    return {"Pretrained": first, **begun}
 
 
 def refused(snapshot, path, monkeypatch):
@@ -208,9 +211,9 @@ ALTERED = {
 }
 
 
-@pytest.mark.parametrize("node", ["Pretrained", "TableDesign"])
+@pytest.mark.parametrize("node", ["Pretrained", "TableDesign", "Sobol"])
 def test_altered_options_are_refused_in_words_and_trials_kept(snapshots, node, tmp_path, monkeypatch):
-    index = 0 if node == "TableDesign" else -1
+    index = -1 if node == "Pretrained" else 0
     options = snapshots[node]["generation_strategy"]["nodes"][index].keys() - {"__type"}
     assert options <= set(ALTERED)
     for name in options:
