@@ -49,6 +49,10 @@ KNOWN = {
     "they load a state with the parameters of RBFKernel, which are not those of a pre-trained kernel": (
         "*TestLoadStateDict::test_load_state_dict_assign_parameter",
     ),
+    "they ask for raw noise above 123, which is its logarithm in ours: e^123 is infinite in single precision": (
+        "*TestFitGPyTorchMLLScipy::test_fit_gpytorch_mll_scipy",
+        "*TestFitGPyTorchMLLTorch::test_fit_gpytorch_mll_torch",
+    ),
 }
 
 
