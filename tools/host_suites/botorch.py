@@ -25,6 +25,7 @@ FILES = (
     "test/models/test_multitask.py",
     "test/test_cross_validation.py",
     "test/test_end_to_end.py",
+    "test/test_fit.py",
     "test/sampling/pathwise",
     "test/generation/test_sampling.py",
     "test/generation/test_gen.py",
@@ -43,9 +44,12 @@ FILES = (
     "test/acquisition/test_proximal.py",
     "test/acquisition/test_thompson_sampling.py",
     "test/acquisition/test_utils.py",
+    "test/acquisition/multi_objective/test_hypervolume_knowledge_gradient.py",
+    "test/acquisition/multi_objective/test_joint_entropy_search.py",
     "test/acquisition/multi_objective/test_logei.py",
     "test/acquisition/multi_objective/test_max_value_entropy_search.py",
     "test/acquisition/multi_objective/test_parego.py",
+    "test/acquisition/multi_objective/test_predictive_entropy_search.py",
     "test/optim/closures",
     "test/optim/test_fit.py",
     "test/optim/test_homotopy.py",
@@ -54,12 +58,13 @@ FILES = (
 )
 
 KNOWN = {
-    "they ask whether the kernel is an RBFKernel, which a pre-trained one is not": (
+    "they ask whether the kernel is an RBFKernel, which a pre-trained one is not, or for its prior; the rest passes": (
         "*GP*::test_gp",
         "*TestModelListGP::test_ModelListGP*",
         "*TestMultiTaskGP::test_MultiTaskGP",
         "*TestMultiTaskGP::test_MultiTaskGP_single_output",
         "*TestKroneckerMultiTaskGP::test_KroneckerMultiTaskGP_default",
+        "*TestFitFallback::test_*",
     ),
     "they take the first entry of every tensor of a state, also of the fingerprint, which is refused then": (
         "*GP*::test_condition_on_observations",
