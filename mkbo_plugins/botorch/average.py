@@ -29,7 +29,9 @@ SLOTS = 16
 class AverageGP(Model):
     """An equally weighed mixture of fitted Gaussian processes, in which one may take several places.
 
-    Acquisition functions average over it as over BoTorch's own ensembles. `pretrained_average` makes it.
+    Acquisition functions average over it as over BoTorch's own ensembles. `pretrained_average` makes it. Sample paths
+    are those of its members: `botorch.sampling.pathwise.draw_matheron_paths` takes one of `members`, drawn by
+    `weights`, and not the mixture.
 
     Parameters
     ----------

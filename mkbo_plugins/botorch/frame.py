@@ -17,7 +17,10 @@ from mkbo_plugins.space.space import ParameterSpace
 class NamedFrame(InputTransform):
     """Map raw columns, found by name, to frame coordinates followed by the host's own unit-scaled inputs.
 
-    The frame is the artefact's and never depends on the bounds of the target.
+    The frame is the artefact's and never depends on the bounds of the target. Where columns come out in another number
+    than they go in, by default and with categoricals, BoTorch draws sample paths of a model built by hand only with a
+    `PretrainedKernel`: its own kernels get as many features as there are raw columns. Models of `pretrained_gp` draw
+    them in every form, ``"stock"`` too.
 
     Parameters
     ----------

@@ -353,7 +353,8 @@ def pretrained_regressor(
     dimensions
         The dimensions the optimiser gets: a `Space`, a sequence of dimensions, or the dictionary of `BayesSearchCV`.
         They are matched to the table's parameters by name; those that the table lacks are left to the stock
-        covariance.
+        covariance. Run one `BayesSearchCV` for each of several sub-spaces: one would hand this regressor the columns
+        of them all, without names, so that another sub-space is refused only if its columns are not as many.
     form
         Name of the form, as `mkbo_plugins.core.forms` describes them; ``"stock"`` turns the covariance off and leaves
         a squared exponential with a length scale for each input.
@@ -364,7 +365,10 @@ def pretrained_regressor(
         Values of pre-trained parameters that the target keeps constant, by name.
     noise
         ``"gaussian"``: learned from the data; or the known variance of the noise, in squared units of the target. What
-        `gp_minimize` is told of noise never reaches a regressor passed to it.
+        `gp_minimize` is told of noise never reaches a regressor passed to it. Pass ``0.0`` where an outcome never
+        differs when it is measured again: learned noise is small then but not nothing, a best point at a bound stays
+        worth measuring again, and the host takes a random point instead, with the warning that the objective has been
+        evaluated there before.
     inputs
         ``"auto"``, or ``"raw"`` for an `Optimizer` with EIps or PIps in case all bounds lie between 0 and 1, where
         numbers do not tell.

@@ -1,6 +1,7 @@
 """The host's optimisers with the regressor in them: acquisitions, strategies, searches, saving and plots."""
 
 import pickle
+import warnings
 
 import joblib
 import matplotlib as mpl
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skopt
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import cross_val_score
 from sklearn.multioutput import MultiOutputRegressor
@@ -22,9 +24,10 @@ from skopt.plots import plot_convergence, plot_evaluations, plot_objective
 from skopt.space import Categorical, Integer, Real, Space
 
 from mkbo_plugins import ParameterSpace, pretrain
+from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.skopt import parameter_space, pretrained_regressor
-from tests.skopt.conftest import mixed_dimensions, related
+from tests.skopt.conftest import mixed_dimensions, real_coordinates, real_dimensions, related
 
 mpl.use("Agg")
 
@@ -104,6 +107,28 @@ def test_lcb_alone_does_not_improve_on_the_luckiest_value(small_cov, objective, 
     lowest = min(optimiser.yi)
     one, other = (_gaussian_acquisition(points, model, y, acquisition) for y in (lowest, lowest - np.ptp(optimiser.yi)))
     assert np.array_equal(one, other) == same
+
+
+@pytest.mark.parametrize("acquisition", ["EI", "gp_hedge"])
+def test_only_noise_makes_a_best_point_at_a_bound_worth_repeating(acquisition):
+    """The host's own model, which learns next to no noise here, repeats nothing either."""
+    dimensions = real_dimensions(2)
+    exact = [pretrained_regressor(real_coordinates(2), dimensions, form, noise=0.0) for form in ("stock", DEFAULT_FORM)]
+    assert [repeated(model, dimensions, acquisition) for model in ("GP", *exact)] == [0, 0, 0]
+    assert repeated(clone(exact[0]).set_params(noise="gaussian"), dimensions, acquisition) > 0
+
+
+def repeated(model, dimensions, acquisition):
+    """Return how often the best corner of a plane, or another known point, is to be measured again."""
+    optimiser = Optimizer(
+        dimensions, model, n_initial_points=5, acq_func=acquisition, random_state=0, acq_optimizer_kwargs=QUICK
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(14):
+            row = optimiser.ask()
+            optimiser.tell(row, row[0] + 2 * row[1])
+    return sum("has been evaluated at" in str(warning.message) for warning in caught)
 
 
 def raw_optimiser(cov, dimensions, **settings):

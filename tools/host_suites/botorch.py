@@ -23,31 +23,71 @@ FILES = (
     "test/models/test_gpytorch.py",
     "test/models/test_model_list_gp_regression.py",
     "test/models/test_multitask.py",
+    "test/models/test_relevance_pursuit.py",
     "test/test_cross_validation.py",
     "test/test_end_to_end.py",
+    "test/test_fit.py",
     "test/sampling/pathwise",
     "test/generation/test_sampling.py",
+    "test/generation/test_gen.py",
     "test/acquisition/test_cached_cholesky.py",
+    "test/acquisition/test_decoupled.py",
+    "test/acquisition/test_fixed_feature.py",
     "test/acquisition/test_integration.py",
     "test/acquisition/test_joint_entropy_search.py",
+    "test/acquisition/test_knowledge_gradient.py",
+    "test/acquisition/test_logei.py",
+    "test/acquisition/test_max_value_entropy_search.py",
+    "test/acquisition/test_monte_carlo.py",
+    "test/acquisition/test_multi_step_lookahead.py",
     "test/acquisition/test_predictive_entropy_search.py",
+    "test/acquisition/test_prior_guided.py",
+    "test/acquisition/test_proximal.py",
+    "test/acquisition/test_thompson_sampling.py",
+    "test/acquisition/test_utils.py",
+    "test/acquisition/multi_objective/test_hypervolume_knowledge_gradient.py",
+    "test/acquisition/multi_objective/test_joint_entropy_search.py",
+    "test/acquisition/multi_objective/test_logei.py",
+    "test/acquisition/multi_objective/test_max_value_entropy_search.py",
+    "test/acquisition/multi_objective/test_parego.py",
+    "test/acquisition/multi_objective/test_predictive_entropy_search.py",
+    "test/optim/closures",
     "test/optim/test_fit.py",
     "test/optim/test_homotopy.py",
+    "test/optim/test_initializers.py",
+    "test/optim/utils",
+    "test/utils/test_low_rank.py",
 )
 
 KNOWN = {
-    "they ask whether the kernel is an RBFKernel, which a pre-trained one is not": (
+    "they ask whether the kernel is an RBFKernel, which a pre-trained one is not, or for its prior; the rest passes": (
         "*GP*::test_gp",
         "*TestModelListGP::test_ModelListGP*",
         "*TestMultiTaskGP::test_MultiTaskGP",
         "*TestMultiTaskGP::test_MultiTaskGP_single_output",
         "*TestKroneckerMultiTaskGP::test_KroneckerMultiTaskGP_default",
+        "*TestFitFallback::test_*",
     ),
     "they take the first entry of every tensor of a state, also of the fingerprint, which is refused then": (
         "*GP*::test_condition_on_observations",
     ),
     "they load a state with the parameters of RBFKernel, which are not those of a pre-trained kernel": (
         "*TestLoadStateDict::test_load_state_dict_assign_parameter",
+        "*TestQNoisyExpectedImprovement::test_cache_root",
+        "*TestQLogNoisyExpectedImprovement::test_cache_root",
+    ),
+    "they read raw_lengthscale, which only the stock covariance inside has": (
+        "*TestSampleAllPriors::test_sample_all_priors",
+    ),
+    "it asks for no gradient where all points are one, as of a stationary covariance, which a pre-trained one is not": (
+        "*TestRobustGP::test_basic_relevance_pursuit_module",
+    ),
+    "it counts the outliers that are added after fits of two steps, which depend on the model": (
+        "*TestRobustGP::test_robust_relevance_pursuit_single_task_gp",
+    ),
+    "they ask for raw noise above 123, which is its logarithm in ours: e^123 is infinite in single precision": (
+        "*TestFitGPyTorchMLLScipy::test_fit_gpytorch_mll_scipy",
+        "*TestFitGPyTorchMLLTorch::test_fit_gpytorch_mll_torch",
     ),
 }
 

@@ -36,11 +36,20 @@ FILES = (
 )
 """Files with tests of a Gaussian process; those of the host's kernels, trees and spaces use none of ours."""
 
-OTHER_MODELS = "not (base_estimator and (RF or ET or GBRT or rf or et or gbrt)) and not RandomForest and not ExtraTrees"
-"""Tests without those of models that stay the host's."""
+OTHER_MODELS = "(base_estimator and (RF or ET or GBRT or rf or et or gbrt)) or RandomForest or ExtraTrees"
+"""Tests of models that stay the host's."""
 
-KNOWN: dict[str, str] = {}
-"""Reasons why tests fail with a pre-trained regressor, by a part of their names."""
+OTHER_STARTS = "lhs or halton or hammersly"
+"""Tests that differ from others by first points which no model has a part in; random ones and those of Sobol stay."""
+
+SELECTED = f"not ({OTHER_MODELS}) and not ({OTHER_STARTS})"
+"""Tests that are run."""
+
+KNOWN: dict[str, str] = {
+    "test_plots.py::test_plots_work": "it asks for numbers that the host's own model gave, within .01; a "
+    "pre-trained one differs by .02",
+}
+"""Reasons why tests fail with a pre-trained regressor, by the end of their names."""
 
 ROWS = 24
 """Rows of the tables."""
@@ -51,7 +60,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--commit", default="HEAD", help="commit of the checkout to take tests from")
-    parser.add_argument("-k", dest="expression", default=OTHER_MODELS, help="expression of pytest that selects tests")
+    parser.add_argument("-k", dest="expression", default=SELECTED, help="expression of pytest that selects tests")
     parser.add_argument("--model", choices=("stock", "ours"), help="run with this model only, and print outcomes")
     arguments = parser.parse_args()
     if arguments.model is not None:
@@ -74,7 +83,7 @@ def compare(stock: dict[str, str], ours: dict[str, str]) -> int:
     unknown = 0
     for name, outcome in ours.items():
         if outcome == "failed" and stock.get(name) != "failed":
-            reason = next((reason for part, reason in KNOWN.items() if part in name), None)
+            reason = next((reason for part, reason in KNOWN.items() if name.endswith(part)), None)
             unknown += reason is None
             print(f"{name}: {reason or 'NOT KNOWN'}")
     return int(unknown > 0)
