@@ -15,8 +15,10 @@ Array: TypeAlias = Any
 
 def constant(values: Array, like: Array) -> Array:
     """Return host constants as an array of the namespace, dtype and device of `like`."""
+    if isinstance(like, np.ndarray):  # at once, as this is called many times for a single point
+        return np.asarray(values, dtype=like.dtype)
     xp = array_namespace(like)
-    if isinstance(values, np.ndarray) and not values.flags.writeable and not isinstance(like, np.ndarray):
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
         values = values.copy()  # PyTorch has no read-only tensors
     return xp.asarray(values, dtype=like.dtype, device=device(like))
 

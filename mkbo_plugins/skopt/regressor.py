@@ -200,7 +200,8 @@ class PretrainedRegressor(GaussianProcessRegressor):
         Notes
         -----
         More than 1,000 points at a time, as candidates of a search are, may be predicted with errors of 1e-6 of the
-        covariance.
+        covariance, and where that takes many thousand features, of up to 1e-2 of it in corners of the table's space and
+        about 1e-4 elsewhere.
         """
         if return_std and return_cov:
             raise KernelError("at most one of return_std and return_cov can be asked for")

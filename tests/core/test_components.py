@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import SquaredExponential, TwoLayerKernel, WeightedPoints, normalise, reweight
-from mkbo_plugins.core.components.components import COARSE, COMPONENTS, PretrainedComponents
+from mkbo_plugins.core.components.components import COARSE, COMPONENTS, ROUGH, PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from tests.core.helpers import component_of, make_table, numeric_gradient, smallest_eigenvalue
 
@@ -131,6 +131,26 @@ def test_gradients_with_a_further_table(name, fixed):
 def test_the_coarse_one_is_never_finer(fixed):
     assert fixed.coarse.tolerance == COARSE
     assert replace(fixed, tolerance=1e-4).coarse.tolerance == 1e-4
+
+
+@pytest.mark.parametrize("name", ["reweighted", "normalised", "feature_distance"])
+def test_the_rough_one_is_close_and_for_many_features_only(name, fixed, monkeypatch):
+    rng = np.random.default_rng(0)
+    data, points = (rng.uniform(-1, 1, (n, X.shape[1])) for n in (30, 200))
+    assert fixed.rough([name], data, points) is None
+    monkeypatch.setattr("mkbo_plugins.core.components.components.FEW_FEATURES", 1)
+    # A few sums over few pairs cost less than any features.
+    assert fixed.kernel.evaluator.common_features(data[:1], points[:1]) is None
+    table = WeightedPoints(rng.uniform(-1, 1, (60, X.shape[1])), rng.normal(size=60))
+    large = replace(fixed, decision=replace(fixed.decision, table=table))
+    large = replace(large, mean_diagonal=float(large.kernel(data, data).mean()))
+    rough = large.rough([name], data, points)
+    assert rough is large.rough([name], data, data)
+    assert rough == large
+    assert large.rough([name], data, 9 * points) is None
+    assert large.rough(["base", "moment"], data, points) is None
+    difference = component_of(rough, name, data, points).value - component_of(large, name, data, points).value
+    assert 1e-12 < np.abs(difference).max() < 5 * ROUGH
 
 
 def test_what_is_kept_of_the_decision_function_is_of_the_points_as_they_were(fixed):

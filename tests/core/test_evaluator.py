@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mkbo_plugins.core import Exponential, Polynomial, SquaredExponential, TaylorSeries, reweight
@@ -183,6 +183,27 @@ def test_gradients_of_entries_are_slopes_at_products(family, dimension, choice, 
     expected = P.form.slopes(X[:, None, :] * Y, log_scale)
     found = P.form.entry_gradients(P, Q)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13 * np.abs(expected).max())
+
+
+@few
+@given(kernels, st.sampled_from(["features", "pairs", "mixed", "extended"]), st.sampled_from([1.0, 1e-3]), seeds)
+def test_what_comes_from_a_point_is_between_and_gradients(family, name, reach, seed):
+    rng = np.random.default_rng(seed)
+    kernel = make_reweighted(family, 3, rng, weighted=True)
+    assume(name in ("features", "pairs") or kernel.base.exponent_rate is not None)
+    evaluator = certified(kernel)
+    form = evaluator.features() if name == "features" else getattr(evaluator, name)
+    P, Q = form.prepare(reach * rng.uniform(-1, 1, (1, 3))), form.prepare(rng.uniform(-1, 1, (5, 3)))
+    between, gradients = form.from_point(P, Q)
+    np.testing.assert_array_equal(between, form.between(P, Q)[0])
+    assert (gradients is not None) == (name == "pairs" and reach == 1 and kernel.base.exponent_rate is not None)
+    if gradients is not None:
+        np.testing.assert_array_equal(gradients, form.entry_gradients(P, Q))
+    upstream, of_diagonal = rng.normal(size=(2, 5)), rng.normal(size=2)
+    found = form.vjp_of_point(P, Q, upstream, of_diagonal, gradients)
+    expected = np.concatenate([form.vjp(P, Q, row[None, None, :], second=False)[0][0] for row in upstream])
+    expected += of_diagonal[:, None] * P.diagonal_gradient
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max())
 
 
 def names(kernel, n, reach=1.0, **options):

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mkbo_plugins.core.components.components import ROUGH
 from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.gp.form_model import FormModel, Points
-from mkbo_plugins.core.gp.posterior import BLOCK, MANY, PosteriorDensity
+from mkbo_plugins.core.gp.posterior import BLOCK, MANY, PosteriorDensity, prior_mean
 from mkbo_plugins.core.priors import NOISE, log_bounds, log_prior
 from tests.core.helpers import numeric_gradient
 
@@ -56,7 +57,7 @@ def test_coarse_parts_are_for_many_points_only(posterior, m, coarse):
 
     class Components:
         tables, coarse_used = fixed.tables, False
-        components = staticmethod(fixed.components)
+        components, rough = staticmethod(fixed.components), staticmethod(fixed.rough)
 
         @property
         def coarse(self):
@@ -66,6 +67,27 @@ def test_coarse_parts_are_for_many_points_only(posterior, m, coarse):
     components = Components()
     replace(posterior, model=replace(posterior.model, fixed=components)).mean(candidates(posterior, m))
     assert components.coarse_used is coarse
+
+
+def test_many_points_ranked_by_few_features_are_close_and_of_one_gaussian_process(posterior, monkeypatch):
+    points = candidates(posterior, MANY + 1)
+    few = Points(points.frame[:50], points.stock[:50])
+    fine = posterior.moments(few)
+    monkeypatch.setattr("mkbo_plugins.core.components.components.FEW_FEATURES", 0)
+    mean, variance = (moment[:50] for moment in posterior.moments(points))
+    model, data, n = posterior.model, posterior.data, len(posterior.data.frame)
+    model = replace(model, fixed=model.fixed.rough(model.form.parts, data.frame, few.frame))
+    both = Points(np.vstack([data.frame, few.frame]), np.vstack([data.stock, few.stock]))
+    covariance = model.value(model.pairs(both), posterior.theta)
+    weights = np.linalg.solve(covariance[:n, :n] + posterior.noise * np.eye(n), covariance[:n, n:])
+    expected = posterior.process.mean + posterior.process.residual @ weights + prior_mean(posterior.directed, few)
+    assert np.allclose(mean, expected, rtol=0, atol=1e-10)
+    assert np.allclose(
+        variance, np.diag(covariance)[n:] - (weights * covariance[:n, n:]).sum(axis=0), rtol=0, atol=1e-10
+    )
+    assert np.allclose(mean, fine[0], atol=ROUGH)
+    assert np.allclose(variance, fine[1], atol=ROUGH)
+    assert not np.allclose(mean, fine[0], rtol=0, atol=1e-8)
 
 
 def test_gradients_at_a_point(posterior):

@@ -126,6 +126,18 @@ def test_the_coarse_one_is_close_and_the_same_thing(several):
         )
 
 
+def test_a_rough_one_is_of_the_tables_that_have_many_features(several, monkeypatch):
+    names = ["reweighted_1", "reweighted_2"]
+    assert several.rough(names, X, X) is None
+    first, rough = several.members[0], several.members[0].coarse
+    monkeypatch.setattr(PretrainedComponents, "rough", lambda self, *_: rough if self is first else None)
+    found = several.rough(names, X, X)
+    assert found.members[0] is rough
+    assert found.members[1] is several.members[1].coarse
+    assert several.rough(names, X, X) is found
+    assert several.rough(["base_2"], X, X) is None
+
+
 @pytest.mark.parametrize("tables", [1, 2, 12])
 @pytest.mark.parametrize("name", FORMS)
 def test_names_lead_back_to_tables(name, tables):

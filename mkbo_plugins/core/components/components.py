@@ -26,6 +26,13 @@ KEPT_VALUES = 4
 COARSE = 1e-6
 """Error of entries relative to the root of the product of both diagonals where speed matters more."""
 
+ROUGH = 1e-2
+"""The same where points are ranked only and `COARSE` takes very many features: a bound for the corners of the frame's
+box, so that it is a hundred times smaller at most points."""
+
+FEW_FEATURES = 1000
+"""Rough features up to which there are few enough coarse ones, too."""
+
 
 class Component(Protocol):
     """A function of two sets of points, evaluated at them: its value, and the way of gradients back to them."""
@@ -72,6 +79,9 @@ class ModelComponents(Protocol):
     @property
     def coarse(self) -> "ModelComponents":
         """The same with larger errors, faster, for many points of which the best are wanted."""
+
+    def rough(self, names: Iterable[str], X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> "ModelComponents | None":
+        """Return the same for ranking points (m, d) by data (n, d), as `PretrainedComponents.rough`."""
 
     def components(
         self,
@@ -348,6 +358,39 @@ class PretrainedComponents:
         """The same with an error of up to `COARSE`, faster, for many points of which the best are wanted."""
         return replace(self, tolerance=max(self.tolerance, COARSE))
 
+    def rough(
+        self, names: Iterable[str], X: Float[Array, "n d"], Y: Float[Array, "m d"]
+    ) -> "PretrainedComponents | None":
+        """Return the same with an error of up to `ROUGH` where `coarse` is slow, for ranking points by data.
+
+        It is evaluated by features alone: all entries are of one positive semi-definite covariance, those between the
+        data too.
+
+        Parameters
+        ----------
+        names
+            The components asked for.
+        X, Y
+            Data (n, d) and points (m, d).
+
+        Returns
+        -------
+        PretrainedComponents or None
+            The same object for all points; None where `coarse` is fast, or features do not serve.
+        """
+        evaluators = {self._rough.evaluator_of(name) for name in names if name in OF_REWEIGHTED}
+        common = [evaluator.common_features(X, Y) for evaluator in evaluators]
+        counts = [0 if features is None else len(features.monomials) for features in common]
+        return self._rough if all(counts) and max(counts, default=0) > FEW_FEATURES else None
+
+    @cached_property
+    def _rough(self) -> "PretrainedComponents":
+        return replace(self, choice="features", tolerance=max(self.tolerance, ROUGH))
+
+    def evaluator_of(self, name: str) -> CertifiedEvaluator:
+        """Return the evaluator of a component that is a formula in K^E."""
+        return self.of_distances if name == "feature_distance" else self.kernel.evaluator
+
     @property
     def tables(self) -> int:
         """Number of tables that have parts and scales of their own: one."""
@@ -402,8 +445,7 @@ class PretrainedComponents:
             else:
                 formula, has_unit = OF_REWEIGHTED[name]
                 unit = self.mean_diagonal if has_unit else 1.0
-                evaluator = self.of_distances if name == "feature_distance" else self.kernel.evaluator
-                by_name[name] = OfReweighted(formula, evaluator, unit, X, Y, elementwise)
+                by_name[name] = OfReweighted(formula, self.evaluator_of(name), unit, X, Y, elementwise)
         return by_name
 
     def from_point(self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> dict[str, FromPoint]:

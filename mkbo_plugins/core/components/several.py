@@ -1,7 +1,7 @@
 """The components of several tables together, over the coordinates of all of them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import accumulate
 from operator import mul
@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.components.components import COMPONENTS, Component, FromPoint, PretrainedComponents
+from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import of_table
 from mkbo_plugins.core.reweighted.gram import DifferentiableSum
 
@@ -29,6 +30,7 @@ class SeveralTables:
 
     members: tuple[PretrainedComponents, ...]
     columns: tuple[tuple[int, ...], ...]
+    _rough: ValueCache = field(default_factory=lambda: ValueCache(1), init=False, compare=False, repr=False)
 
     @classmethod
     def of(cls, views: Sequence[tuple[PretrainedComponents, Float[Array, "n _d"]]]) -> "tuple[SeveralTables, Array]":
@@ -56,6 +58,16 @@ class SeveralTables:
         """The same with larger errors, as `PretrainedComponents.coarse`."""
         return replace(self, members=tuple(member.coarse for member in self.members))
 
+    def rough(self, names: Iterable[str], X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> "SeveralTables | None":
+        """Return what `PretrainedComponents.rough` does, of a table without one the coarse components."""
+        rough = {
+            table: self.members[table].rough(plain, X[:, columns], Y[:, columns])
+            for table, columns, plain in self._asked(names)
+        }
+        members = tuple(rough.get(table) or member.coarse for table, member in enumerate(self.members))
+        tables = tuple(table for table, member in rough.items() if member is not None)
+        return self._rough.get(tables, (), lambda: replace(self, members=members)) if tables else None
+
     def views(self, X: Float[Array, "... n d"]) -> tuple[tuple[PretrainedComponents, Float[Array, "... n _d"]], ...]:
         """Return the covariance of each table with those of the coordinates (..., n, d) that it is a function of."""
         return tuple(
@@ -78,9 +90,9 @@ class SeveralTables:
         """Return components as `PretrainedComponents.components` does, each table's by the names of `of_table`."""
         names = list(names)
         by_name: dict[str, OfColumns] = {}
-        for member, columns, plain in self._asked(names):
+        for table, columns, plain in self._asked(names):
             of_y = None if Y is None else Y[..., columns]
-            of_table = member.components(plain, X[..., columns], of_y, elementwise=elementwise)
+            of_table = self.members[table].components(plain, X[..., columns], of_y, elementwise=elementwise)
             by_name |= {plain[key]: OfColumns(part, columns, X.shape[-1]) for key, part in of_table.items()}
         return {name: by_name[name] for name in names}
 
@@ -90,17 +102,17 @@ class SeveralTables:
         """Return components as `PretrainedComponents.from_point` does, each table's by the names of `of_table`."""
         names = list(names)
         by_name: dict[str, OfColumnsFromPoint] = {}
-        for member, columns, plain in self._asked(names):
-            of_table = member.from_point(plain, x[:, columns], Y[:, columns])
+        for table, columns, plain in self._asked(names):
+            of_table = self.members[table].from_point(plain, x[:, columns], Y[:, columns])
             by_name |= {plain[key]: OfColumnsFromPoint(part, columns, x.shape[-1]) for key, part in of_table.items()}
         return {name: by_name[name] for name in names}
 
-    def _asked(self, names: Iterable[str]) -> Iterator[tuple[PretrainedComponents, list[int], dict[str, str]]]:
+    def _asked(self, names: Iterable[str]) -> Iterator[tuple[int, list[int], dict[str, str]]]:
         """Yield each table that names belong to, with its columns and these names by their plain ones."""
         asked = [(name, *self._names[name]) for name in names]
         for table in {table for _, _, table in asked}:
             plain = {plain: name for name, plain, of in asked if of == table}
-            yield self.members[table], list(self.columns[table]), plain
+            yield table, list(self.columns[table]), plain
 
     @cached_property
     def _names(self) -> dict[str, tuple[str, int]]:

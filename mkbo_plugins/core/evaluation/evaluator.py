@@ -179,6 +179,20 @@ class CertifiedEvaluator:
         P, Q = self.prepare(x, Y)
         return P, Q
 
+    def common_features(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> FeatureSum | None:
+        """Return the features of points (n, d) if they are those of others (m, d) too and cost less than the pair sum.
+
+        They are None also where they do not meet the tolerance.
+        """
+        features, entries = self._features_of((X,)), X.shape[0] * Y.shape[0]
+        if features is None or self._features_of((X, Y)) is not features:
+            return None
+        fewer, more = sorted((X.shape[0], Y.shape[0]))
+        if features.cost(fewer, more, entries) > self.pairs.terms * (entries + 3 * fewer):
+            return None
+        points = [self._points.get(id(features), (Z,), partial(self._made_ready, features)) for Z in (X, Y)]
+        return features if max(self._worst_error(P) for P in points) <= self._limit(features) else None
+
     def _serving(self, x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> tuple[float, Prepared]:
         """Return up to which coordinates of a point the way chosen for it holds, and the others made ready for that."""
         _, Q = self.prepare(x, Y)
@@ -308,15 +322,8 @@ class CertifiedEvaluator:
         self, sets: Sequence[Float[Array, "_n d"]], sizes: tuple[int, int], entries: int
     ) -> Iterator[SumForm]:
         """Yield the ways to try, the cheapest first, made only when their turn comes."""
-        xp = array_namespace(*sets)
-        reach = max(float(xp.max(xp.abs(Z))) if math.prod(Z.shape) else 0.0 for Z in sets)
-        radius = next((radius for radius in RADII if reach <= radius), None)
-        if self.base.exponent_rate is None:
-            # Nothing is left out of a finite series, so that its features hold everywhere until they overflow.
-            radius = RADII[0] if self.base.degree_limit * math.log(max(reach, 1.0)) < LOG_LARGEST else None
-        features = None
-        if self.choice in ("auto", "features") and radius is not None and reach < FARTHEST:
-            features = self.features(radius)
+        reach, radius = self._box(sets)
+        features = self._features_of(sets)
         if self.choice == "features" and features is None:
             raise KernelError(
                 "features cannot be had for these points: they lie too far outside the frame, or would need more "
@@ -333,6 +340,22 @@ class CertifiedEvaluator:
             yield self.pairs
         else:
             yield from self._by_cost(features, radius, sizes, entries)
+
+    def _box(self, sets: Sequence[Float[Array, "_n d"]]) -> tuple[float, float | None]:
+        """Return the largest coordinate of points and the radius of the box whose features hold for them, if any."""
+        xp = array_namespace(*sets)
+        reach = max(float(xp.max(xp.abs(Z))) if math.prod(Z.shape) else 0.0 for Z in sets)
+        if self.base.exponent_rate is None:
+            # Nothing is left out of a finite series, so that its features hold everywhere until they overflow.
+            return reach, RADII[0] if self.base.degree_limit * math.log(max(reach, 1.0)) < LOG_LARGEST else None
+        return reach, next((radius for radius in RADII if reach <= radius), None)
+
+    def _features_of(self, sets: Sequence[Float[Array, "_n d"]]) -> FeatureSum | None:
+        """Return the features that hold for points, or None where there are none or others were chosen."""
+        reach, radius = self._box(sets)
+        if self.choice not in ("auto", "features") or radius is None or not reach < FARTHEST:
+            return None
+        return self.features(radius)
 
     def _by_cost(
         self, features: FeatureSum | None, radius: float | None, sizes: tuple[int, int], entries: int

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum
-from mkbo_plugins.core.evaluation.prepared import Prepared, batched
+from mkbo_plugins.core.evaluation.prepared import Prepared, SumForm, batched
 
 SMALLEST = 1e-100
 """Least diagonal that errors are taken relative to."""
@@ -41,6 +41,7 @@ class MixedPairSum(PairSum):
     limit: float = 0.0
 
     name = "mixed pairs"
+    from_point = SumForm.from_point
 
     def prepare(self, X: Float[Array, "n d"]) -> MixedPrepared:
         """Return points (n, d) with their diagonal."""

@@ -149,6 +149,16 @@ class PairSum(SumForm):
         U = P.points[:, None, :] * Q.points[None, :, :]
         return self.slopes(U, P.half_log_scale[:, None] + Q.half_log_scale[None, :])
 
+    def from_point(self, P: Prepared, Q: Prepared) -> tuple[Float[Array, "1 m"], Float[Array, "1 m d"] | None]:
+        """Return `between` of a single point P with `entry_gradients`, of the same terms."""
+        U = P.points * Q.points
+        # Derivatives of a finite series have other terms than its values.
+        if self.kernel.exponent_rate is None or bool(array_namespace(U).any(self._nearness(U) < 1)):
+            return super().from_point(P, Q)
+        values = array_namespace(U).zeros_like(Q.half_log_scale)
+        gradients = self._derivatives(U, None, P.half_log_scale + Q.half_log_scale, values)
+        return values[None, :], gradients[None, ...]
+
     def diagonal_gradient(self, P: Prepared) -> Float[Array, "n d"]:
         """Return the gradient of each diagonal in its point, (n, d)."""
         # u = x * x, so that du = 2 x dx.
@@ -177,9 +187,17 @@ class PairSum(SumForm):
         return self._derivatives(U, V, log_scale)
 
     def _derivatives(
-        self, U: Float[Array, "*batch d"], V: Float[Array, "*batch d"] | None, log_scale: Float[Array, "*batch"]
+        self,
+        U: Float[Array, "*batch d"],
+        V: Float[Array, "*batch d"] | None,
+        log_scale: Float[Array, "*batch"],
+        values: Float[Array, " m"] | None = None,
     ) -> Float[Array, "*batch d"]:
-        """Return the first derivatives of S, or, along vectors V, the second, of the shape of U."""
+        """Return the first derivatives of S, or, along vectors V, the second, of the shape of U.
+
+        What is in `values`, if any, grows by the sums of an exponential series, which are of the same terms as its
+        first derivatives.
+        """
         xp = array_namespace(U)
         flat, scale = xp.reshape(U, (-1, U.shape[-1])), xp.reshape(log_scale, (-1,)) - 2 * self.blocks.unit
         along = None if V is None else xp.reshape(V, flat.shape)
@@ -195,6 +213,8 @@ class PairSum(SumForm):
                     terms = derivative(inner) * xp.exp(some[:, -2])
                 else:
                     terms = self._terms(arguments[rows, :], some)
+                if values is not None:
+                    values[rows] += _weighted_sum(terms, factors[index])
                 if along is not None:
                     terms = terms * xp.matmul(along[rows, :], xp.matrix_transpose(products))
                 total[rows, :] += xp.matmul(terms * factors[index], products)
@@ -386,6 +406,7 @@ class ExtendedPairSum(PairSum):
     """The pair sum of an exponential series in double-double arithmetic, about a hundred times as slow."""
 
     name = "extended pairs"
+    from_point = SumForm.from_point
 
     def _sum_far(
         self,

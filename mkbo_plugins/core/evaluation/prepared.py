@@ -124,12 +124,32 @@ class SumForm(ABC):
             wanted.
         """
 
+    def from_point(self, P: Prepared, Q: Prepared) -> tuple[Float[Array, "1 m"], Float[Array, "1 m d"] | None]:
+        """Return `between` of a single point P, and `entry_gradients` where they cost little beside it."""
+        return self.between(P, Q)[0, ...], None
+
     def vjp_of_point(
-        self, P: Prepared, Q: Prepared, upstream: Float[Array, "k m"], of_diagonal: Float[Array, " k"] | None
+        self,
+        P: Prepared,
+        Q: Prepared,
+        upstream: Float[Array, "k m"],
+        of_diagonal: Float[Array, " k"] | None,
+        gradients: Float[Array, "1 m d"] | None,
     ) -> Float[Array, "k d"]:
-        """Pull gradients with respect to `between` of a single point P and to its diagonal back to it, one a row."""
+        """Pull gradients with respect to `between` of a single point P and to its diagonal back to it, one a row.
+
+        Parameters
+        ----------
+        P, Q
+            The point and the others.
+        upstream, of_diagonal
+            Gradients with respect to the entries (k, m) and to the diagonal (k,), None where this is not in it.
+        gradients
+            What came with `from_point`.
+        """
         # Entries cost more than what is made of them.
-        of_x = array_namespace(upstream).matmul(upstream, self.entry_gradients(P, Q)[0, ...] * Q.points)
+        slopes = self.entry_gradients(P, Q) if gradients is None else gradients
+        of_x = array_namespace(upstream).matmul(upstream, slopes[0, ...] * Q.points)
         return of_x if of_diagonal is None else of_x + of_diagonal[:, None] * P.diagonal_gradient
 
     @abstractmethod

@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import chunks
+from mkbo_plugins.core.components.components import ModelComponents
 from mkbo_plugins.core.components.directed_mean import DirectedMean
+from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.gp.exact_gp import ExactGP
 from mkbo_plugins.core.gp.form_model import FormModel, Pairs, Points
 from mkbo_plugins.core.gp.map_fit import Differentiable, map_fit
@@ -42,6 +44,8 @@ class FormPosterior:
         The points of the data.
     process
         The process conditioned on what the data are beyond `directed`.
+    noise
+        Variance of the noise, one for all data or one for each.
     directed
         Prior mean beside the constant; None where there is none.
     """
@@ -50,7 +54,9 @@ class FormPosterior:
     theta: Float[np.ndarray, " p"]
     data: Points
     process: ExactGP
+    noise: float | Float[np.ndarray, " n"]
     directed: DirectedMean | None = None
+    _kept: ValueCache = field(default_factory=lambda: ValueCache(1), init=False, repr=False)
 
     def mean(self, points: Points) -> Float[np.ndarray, " m"]:
         """Return the mean of the function at points, (m,)."""
@@ -85,9 +91,26 @@ class FormPosterior:
     def _blocks(self, points: Points) -> Iterator[tuple["FormPosterior", Points]]:
         """Yield blocks of points with the posterior to use there."""
         m = len(points.frame)
-        posterior = self if m <= MANY else replace(self, model=replace(self.model, fixed=self.model.fixed.coarse))
         for rows in chunks(m, BLOCK):
-            yield posterior, Points(points.frame[rows], points.stock[rows])
+            block = Points(points.frame[rows], points.stock[rows])
+            yield self if m <= MANY else self._ranking(block), block
+
+    def _ranking(self, points: Points) -> "FormPosterior":
+        """Return the posterior to rank points by."""
+        rough = self.model.fixed.rough(self.model.form.parts, self.data.frame, points.frame)
+        return self._coarse if rough is None else self._kept.get(id(rough), (), lambda: self._of_rough(rough))
+
+    @cached_property
+    def _coarse(self) -> "FormPosterior":
+        return replace(self, model=replace(self.model, fixed=self.model.fixed.coarse))
+
+    def _of_rough(self, fixed: ModelComponents) -> "FormPosterior":
+        """Return the posterior of other components, which are those between the data too."""
+        model = replace(self.model, fixed=fixed)
+        covariance = model.value(model.pairs(self.data), self.theta)
+        y = self.process.residual + self.process.mean
+        process = ExactGP.conditioned(_with_noise(covariance, self.noise), y, self.process.mean)
+        return replace(self, model=model, process=process)
 
     def _moments(self, points: Points) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         cross = self._cross(points)
@@ -180,7 +203,7 @@ class PosteriorDensity:
         """Return the process conditioned on the data."""
         of_form, noise = self.split(theta)
         process = self._conditioned(self.model.value(self.pairs, of_form), noise)
-        return FormPosterior(self.model, of_form, self.data, process, self.directed)
+        return FormPosterior(self.model, of_form, self.data, process, noise, self.directed)
 
     def log_evidence(self, theta: Float[np.ndarray, " p"]) -> tuple[float, Float[np.ndarray, " p"]]:
         """Return the log marginal likelihood and its gradient, (p,)."""
@@ -210,4 +233,10 @@ class PosteriorDensity:
         return map_fit(log_evidence, self.priors, starts, prior).x
 
     def _conditioned(self, covariance: Float[np.ndarray, "n n"], noise: float | Float[np.ndarray, " n"]) -> ExactGP:
-        return ExactGP.conditioned(covariance + np.diag(np.full(len(covariance), noise)), self.residuals)
+        return ExactGP.conditioned(_with_noise(covariance, noise), self.residuals)
+
+
+def _with_noise(
+    covariance: Float[np.ndarray, "n n"], noise: float | Float[np.ndarray, " n"]
+) -> Float[np.ndarray, "n n"]:
+    return covariance + np.diag(np.full(len(covariance), noise))

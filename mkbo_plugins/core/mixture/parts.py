@@ -37,6 +37,9 @@ class MixtureParts:
         """Itself: a mixture is evaluated in one way only."""
         return self
 
+    def rough(self, names: Iterable[str], X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> None:
+        """Return None: a mixture is never slow."""
+
     def correlation(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         """Return the mixture's correlations between points (n, d) and (n', d), (n, n')."""
         return self.mixture.gram(X, Y) / sum(self.mixture.variances)

@@ -46,7 +46,7 @@ class PointGram:
         P, Q = self._ready
         slopes = self.formula.derivatives(upstream[:, :-1], self._between, *self._sides)
         of_diagonal = None if slopes.diagonals is None else xp.sum(slopes.diagonals[0], axis=-1)
-        of_x = P.form.vjp_of_point(P, Q, slopes.between, of_diagonal)
+        of_x = P.form.vjp_of_point(P, Q, slopes.between, of_diagonal, self._from_point[1])
         if slopes.log_dampings is not None:
             of_damping = xp.sum(slopes.log_dampings[0], axis=-1)[:, None]
             of_x = of_x + of_damping * self.evaluator.log_damping_gradient(self.x)
@@ -56,10 +56,14 @@ class PointGram:
         return of_x + upstream[:, -1:] * of_itself
 
     @cached_property
-    def _between(self) -> Float[Array, "1 m"]:
+    def _from_point(self) -> tuple[Float[Array, "1 m"], Float[Array, "1 m d"] | None]:
         P, Q = self._ready
+        return P.form.from_point(P, Q)
+
+    @cached_property
+    def _between(self) -> Float[Array, "1 m"]:
         x, y = self._sides
-        value = self.formula.bounded(self.formula.value(P.form.between(P, Q)[0, ...], x, y))
+        value = self.formula.bounded(self.formula.value(self._from_point[0], x, y))
         constant, xp = self.formula.of_equal_points, array_namespace(value)
         if constant is None or not (len(self.Y) == 1 or (bool(x.vanishing[0]) and bool(xp.any(y.vanishing)))):
             return value
