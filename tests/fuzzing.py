@@ -239,3 +239,96 @@ def try_arguments(calls: dict[str, tuple[Callable[..., Any], dict[str, Any]]], r
             error.add_note(f"{name}({changed!r:.300})")
             raise
     return "refused" if result is None else "right"
+
+
+def host_calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
+    """Return what hosts are given models by, with arguments that are right, all by name."""
+    import torch
+    from ax.api.client import Client
+    from ax.api.configs import RangeParameterConfig
+    from skopt.space import Real
+
+    from mkbo_plugins.ax import use_pretrained
+    from mkbo_plugins.botorch import pretrained_gp
+    from mkbo_plugins.botorch.suggest import suggest
+    from mkbo_plugins.skopt import pretrained_regressor
+    from mkbo_plugins.trials import Trials
+
+    space = ParameterSpace.from_dict({"a": (0.0, 1.0), "b": (0.0, 1.0)})
+    X = space.sobol(6)
+    y = X[:, 0] + X[:, 1] ** 2
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=y)
+    cov = pretrain(table, "y", space, C=5.0, sigma=2.0, epsilon=0.1, ard=False, progress=False)
+    client = Client()
+    client.configure_experiment([RangeParameterConfig(name, (0.0, 1.0), "float") for name in "ab"])
+    client.configure_optimization("y")
+    shared = {"cov": cov, "form": "transfer", "fixed": None, "direction": "unknown"}
+    raw, outcomes = torch.tensor(X), torch.tensor(y)[:, None]
+    model = {"train_X": raw, "train_Y": outcomes, "names": None, "train_Yvar": torch.full_like(outcomes, 0.1)}
+    advice = {"trials": Trials(X, y, X[:0]), "n": 1, "candidates": X, "minimise": False, "noise": None, "required": ()}
+    experiment = {"client": client, "initial_trials": 2, "rename": None, "select": False, "seed": 0}
+    regressor = {"dimensions": [Real(0.0, 1.0, name=name) for name in "ab"], "names": None, "noise": "gaussian"}
+    regressor |= {"inputs": "auto", "n_restarts_optimizer": 0, "random_state": 0}
+    return {
+        "pretrained_gp": (pretrained_gp, shared | model | {"space": space}),
+        "suggest": (suggest, shared | advice | {"space": space, "seed": 0}),
+        "use_pretrained": (use_pretrained, shared | experiment),
+        "pretrained_regressor": (pretrained_regressor, shared | regressor),
+    }
+
+
+COMMANDS = {
+    "check": "known.csv --target y",
+    "pretrain": "known.csv --target y --trainer gp --out made.mkbo.json",
+    "show": "cov.mkbo.json",
+    "suggest": "--covariance cov.mkbo.json --done done.csv --direction same --form transfer",
+    "demo": "--out nowhere/demo --seeds 1 --trials 1",
+    "benchmark": "--out nowhere/bench --problem branin --model stock --seeds 1 --trials 1 --jobs 1",
+}
+"""Commands that are right, but for two whose folders cannot be made; these would take long."""
+
+WORDS = [
+    "", " ", "-", "--", "=", "y", "a", "b", "c", "a,b", "a=0.5", "a=", "a=x", "c=u", "c=u,w", "a=0:1", "a=0..1", "nan",
+    "inf", "1e309", "-1", "0", "1", "2", "0.5", "1e-300", "same", "transfer", "stock", "svm", "gp", "se", "sum", "unit",
+    "classification", "[/x]", "\x1b[31m", "é", "x" * 5000, ".", "nowhere", "nowhere/x.csv", "known.csv", "done.csv",
+    "cov.mkbo.json", "empty.csv", "book.xlsx", "book.xlsx:none", "known.csv:a", "/dev/null", "y.toml", "y.png", "y.csv",
+    "y.xlsx", "a + b <= 1", "a <= 0.5", "c = u", "a >= b",
+]  # fmt: skip
+
+
+def write_inputs(folder: Path) -> None:
+    """Write the files that `COMMANDS` read."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.random((12, 2)), columns=["a", "b"]).assign(c=["u", "v"] * 6)
+    table = table.assign(y=table["a"] + table["b"] ** 2)
+    table.to_csv(folder / "known.csv", index=False)
+    table[:4].to_csv(folder / "done.csv", index=False)
+    (folder / "empty.csv").write_text("")
+    (folder / "book.xlsx").write_bytes(workbook_bytes(table))
+    space = ParameterSpace.from_table(table, "y")
+    cov = pretrain(table, "y", space, C=5.0, sigma=2.0, epsilon=0.1, ard=False, progress=False)
+    cov.save(folder / "cov.mkbo.json")
+
+
+def try_command(rng: random.Random) -> str:
+    """Run a command of `COMMANDS` in the current folder with some words replaced or added; returns how it went."""
+    import typer
+    from typer.testing import CliRunner
+
+    from mkbo_plugins.cli import app
+
+    name = rng.choice([*COMMANDS, "pretrain", "suggest"])
+    words = COMMANDS[name].split()
+    parameters = typer.main.get_command(app).commands[name].params
+    known = [option for parameter in parameters for option in parameter.opts if option.startswith("--")]
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        if rng.random() < 0.3:
+            words[rng.randrange(len(words))] = rng.choice(WORDS)
+        else:
+            words += [rng.choice(known), *rng.sample(WORDS, rng.random() < 0.8)]
+    result = CliRunner().invoke(app, [name, *words])
+    if result.exit_code not in (0, 1, 2) or (result.exit_code == 1 and name != "check") or result.exc_info is None:
+        raise AssertionError(f"{name} {words!r:.300}: {result.exit_code}, {result.output[-300:]}") from result.exception
+    if result.exit_code and not result.output.strip():
+        raise AssertionError(f"{name} {words!r:.300}: ends with {result.exit_code} and says nothing")
+    return "refused" if result.exit_code == 2 else "right"

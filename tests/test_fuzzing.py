@@ -3,15 +3,21 @@
 import random
 
 import pytest
+from typer.testing import CliRunner
 
+from mkbo_plugins.cli import app
 from tests.fuzzing import (
+    COMMANDS,
+    host_calls,
     mutated,
     public_calls,
     resealed,
     try_arguments,
     try_artefact,
     try_checkpoint,
+    try_command,
     try_workbook,
+    write_inputs,
 )
 from tests.test_artefact import KERNELS, build, build_chain, build_combined
 
@@ -53,4 +59,23 @@ def test_arguments_of_any_kind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where a name given as a file is written
     calls, rng = public_calls(), random.Random(0)
     found = [try_arguments(calls, rng) for _ in range(100)]
+    assert {"refused", "right"} == set(found)
+
+
+def test_arguments_of_any_kind_in_hosts():
+    for host in ("torch", "ax", "skopt"):
+        pytest.importorskip(host)
+    calls, rng = host_calls(), random.Random(0)
+    found = [try_arguments(calls, rng) for _ in range(100)]
+    assert {"refused", "right"} == set(found)
+
+
+def test_options_of_any_kind(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    write_inputs(tmp_path)
+    for name in ("check", "pretrain", "show", "suggest"):
+        assert CliRunner().invoke(app, [name, *COMMANDS[name].split()]).exit_code == 0, name
+    rng = random.Random(0)
+    found = [try_command(rng) for _ in range(40)]
     assert {"refused", "right"} == set(found)

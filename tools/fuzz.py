@@ -1,9 +1,11 @@
 """Try many damaged and forged files, each within two seconds and 500 MB.
 
-Example: python -m tools.fuzz 10000 500 1500 300 300 gives numbers of mutated artefacts, resealed ones, checkpoints,
-workbooks and calls of public functions with arguments of all kinds.
+Example: python -m tools.fuzz 10000 500 1500 300 300 300 300 gives numbers of mutated artefacts, resealed ones,
+checkpoints, workbooks, calls of public functions with arguments of all kinds, the same of the hosts' functions, and
+commands with options of all kinds.
 """
 
+import os
 import random
 import resource
 import sys
@@ -13,29 +15,39 @@ from collections import Counter
 from pathlib import Path
 
 from tests.fuzzing import (
+    host_calls,
     mutated,
     public_calls,
     resealed,
     try_arguments,
     try_artefact,
     try_checkpoint,
+    try_command,
     try_workbook,
+    write_inputs,
 )
 from tests.test_fuzzing import WHOLE
 
 SECONDS, MEGABYTES = 2.0, 500
 
 
-def main(mutations: int, forgeries: int, checkpoints: int, workbooks: int, arguments: int) -> None:
+def main(
+    mutations: int, forgeries: int, checkpoints: int, workbooks: int, arguments: int, hosts: int, commands: int
+) -> None:
     """Try so many files of each kind, and print how they fared."""
     with tempfile.TemporaryDirectory() as folder:
-        path, book, calls = Path(folder) / "grid.json", Path(folder) / "book.xlsx", public_calls()
+        path, book = Path(folder) / "grid.json", Path(folder) / "damaged.xlsx"
+        calls, of_hosts = public_calls(), host_calls()
+        write_inputs(Path(folder))
+        os.chdir(folder)
         kinds = {
             "mutated": (mutations, lambda rng: try_artefact(mutated(rng.choice(WHOLE), rng))),
             "resealed": (forgeries, lambda rng: try_artefact(resealed(rng.choice(WHOLE), rng))),
             "checkpoints": (checkpoints, lambda rng: try_checkpoint(path, rng)),
             "workbooks": (workbooks, lambda rng: try_workbook(book, rng)),
             "arguments": (arguments, lambda rng: try_arguments(calls, rng)),
+            "hosts": (hosts, lambda rng: try_arguments(of_hosts, rng)),
+            "commands": (commands, try_command),
         }
         for kind, (count, attempt) in kinds.items():
             found: Counter[str] = Counter()

@@ -28,9 +28,6 @@ from mkbo_plugins.files import SUFFIX
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 IMPORTED = ("botorch.fit", "matplotlib.pyplot", "openpyxl", "sklearn.svm", "mkbo_plugins.experiments.benchmark.runner")
 
-TIMED = ("runs.csv", "comparison.csv", "report.md", "paper.md", "summary.json")
-"""Files that hold times as well; they are made anew from the others whenever the command ends."""
-
 
 def main(rounds: int) -> None:
     """Interrupt each command so many times, and print what was found."""
@@ -158,16 +155,22 @@ def _goes_on(name: str, command: str, outs: list[str], rounds: int) -> None:
 
 
 def _whole(outs: list[str]) -> dict[str, str]:
-    """Return digests of all files by name, but for unfinished ones, which a later write removes."""
+    """Return digests of all files by name, but for unfinished ones, which a later write removes.
+
+    Reports, which tell of times, are left out.
+    """
     paths = [path for out in outs for path in ([Path(out)] if Path(out).is_file() else Path(out).rglob("*"))]
-    return {str(path): _digest(path) for path in paths if path.is_file() and not path.name.endswith((SUFFIX, *TIMED))}
+    kept = [path for path in paths if path.is_file() and not path.name.endswith((SUFFIX, "report.md"))]
+    return {str(path): _digest(path) for path in kept}
 
 
 def _digest(path: Path) -> str:
-    """Return a hash of a file, of a workbook of its cells: it says when it was written."""
+    """Return a hash of a file without the times it tells, of a workbook of its cells: it says when it was written."""
     data = path.read_bytes() if path.suffix != ".xlsx" else pd.read_excel(path).to_csv().encode()
     if path.suffix == ".json":
         data = re.sub(rb'"seconds": \[[^]]*\]', b"", data)
+    if path.suffix == ".csv":
+        data = pd.read_csv(path, dtype=str).drop(columns="seconds", errors="ignore").to_csv().encode()
     return hashlib.sha256(data).hexdigest()
 
 

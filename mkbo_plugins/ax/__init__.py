@@ -1,6 +1,7 @@
 """Ax adapter: pre-trained covariances for experiments of `Client` and `AxClient`, stored and resumed with them.
 
-Import this module before loading an experiment that uses it: Ax finds classes of plug-ins only once they are imported.
+Import this module before loading an experiment that uses it: Ax finds classes of plug-ins only once they are imported,
+and says until then that one, such as ``PretrainedNode``, "is not registered".
 """
 
 try:

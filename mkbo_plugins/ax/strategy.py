@@ -16,13 +16,13 @@ from mkbo_plugins.ax.levels import experiment_levels
 from mkbo_plugins.ax.metrics import covered_metrics, objective_signs
 from mkbo_plugins.ax.nodes import PretrainedNode
 from mkbo_plugins.ax.storage import attach, is_whole, remember
-from mkbo_plugins.ax.surrogate import OBJECTIVE, Covariances, known_directions, pretrained_surrogate_spec
+from mkbo_plugins.ax.surrogate import OBJECTIVE, Covariances, as_pairs, known_directions, pretrained_surrogate_spec
 from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
 from mkbo_plugins.core.mixture.parts import PART
 from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.covariance.target import for_levels, warn_of_new_levels
-from mkbo_plugins.errors import MkboError
+from mkbo_plugins.errors import MkboError, SpaceError
 from mkbo_plugins.tables.ranges import warn_of_units
 
 
@@ -59,7 +59,12 @@ def pretrained_generation_strategy(
     covs = dict(cov) if isinstance(cov, Mapping) else {OBJECTIVE: cov}
     _check(covs, form, initial_trials, seed)
     directions = known_directions(direction, covs, form)
-    rename, fixed = dict(rename or {}), dict(fixed or {})
+    rename, fixed = as_pairs(rename, fixed)
+    known_names = {name for one in covs.values() for name in one.space.names}
+    strange = [name for name in fixed if name not in known_names]
+    strange += [name for name, other in rename.items() if not known_names.intersection((name, other))]
+    if strange:
+        raise SpaceError(f"rename and fixed hold {strange}; the covariances have {sorted(known_names)}")
     if search_space is not None:
         _check_space(covs, search_space, form, rename, fixed)
     fingerprints = {metric: remember(one) for metric, one in covs.items()}
@@ -147,6 +152,7 @@ def use_pretrained(
     if experiment is None:
         raise MkboError("the client has no experiment yet; call create_experiment first")
     covs = dict(cov) if isinstance(cov, Mapping) else {OBJECTIVE: cov}
+    rename, fixed = as_pairs(rename, fixed)
     _check(covs, form, initial_trials, seed)
     directions = covered_metrics(experiment, known_directions(direction, covs, form))
     covs = covered_metrics(experiment, covs)
@@ -162,7 +168,7 @@ def use_pretrained(
         select=select,
         seed=seed,
     )
-    _check_space(covs, experiment.search_space, form, dict(rename or {}), dict(fixed or {}))
+    _check_space(covs, experiment.search_space, form, rename, fixed)
     for one in covs.values():
         attach(experiment, one)
     client._save_experiment_to_db_if_possible(experiment=experiment)
@@ -193,10 +199,10 @@ def use_mixture(
 
 def _check(covs: Mapping[str, Covariance], form: str, initial_trials: int, seed: int) -> None:
     get_form(form)
-    strange = next((one for one in covs.values() if not isinstance(one, Covariance)), None)
-    if strange is not None or not covs:
+    strange = [type(one).__name__ for one in covs.values() if not isinstance(one, Covariance)]
+    if strange or not covs:
         raise MkboError(
-            f"cov must be a PretrainedCovariance, or a mapping of metric names to some, got {type(strange).__name__}; "
+            f"cov must be a PretrainedCovariance, or a mapping of metric names to some, got {strange or 'none'}; "
             "read a file with PretrainedCovariance.load"
         )
     for name, value in {"initial_trials": initial_trials, "seed": seed}.items():

@@ -17,6 +17,7 @@ from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.target import for_levels
 from mkbo_plugins.errors import MkboError, SpaceError
+from mkbo_plugins.space.matching import check_mapping
 
 PRETRAINED = "pretrained"
 STOCK = "stock"
@@ -65,7 +66,7 @@ def pretrained_surrogate_spec(
     MkboError
         If the search space and a covariance do not fit together, `form` is unknown, or `direction` is not as described.
     """
-    rename, fixed = dict(rename or {}), dict(fixed or {})
+    rename, fixed = as_pairs(rename, fixed)
     known = known_directions(direction, cov, form)
     if not isinstance(cov, Mapping):
         configs = _model_configs(cov, search_space, form, rename, fixed, select, known.get(OBJECTIVE))
@@ -90,6 +91,24 @@ def pretrained_surrogate_spec(
         },
         eval_criterion="Log likelihood",
     )
+
+
+def as_pairs(
+    rename: Mapping[str, str] | None, fixed: Mapping[str, Any] | None
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return `rename` and `fixed` as they are stored.
+
+    Raises
+    ------
+    SpaceError
+        If one is no mapping, or `rename` is not of names.
+    """
+    check_mapping("rename", rename)
+    check_mapping("fixed", fixed)
+    strange = [name for pair in (rename or {}).items() for name in pair if not isinstance(name, str)]
+    if strange:
+        raise SpaceError(f"rename must be of names, got {strange}")
+    return dict(rename or {}), dict(fixed or {})
 
 
 def known_directions(

@@ -21,7 +21,7 @@ from mkbo_plugins.botorch.requirements import RequiredModels
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
 from mkbo_plugins.core.spread import check_spread
-from mkbo_plugins.covariance.base import Covariance, Directions
+from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
 from mkbo_plugins.covariance.pretrained import trained
 from mkbo_plugins.covariance.target import for_target
 from mkbo_plugins.errors import MkboError
@@ -35,6 +35,9 @@ from mkbo_plugins.suggestion.reasons import first_points, meeting, promise
 from mkbo_plugins.tables.ranges import warn_of_units
 from mkbo_plugins.tables.requirements import Required, all_met
 from mkbo_plugins.tables.trials import Trials
+
+LARGEST_SEED = 2**32 - 1
+"""Largest seed, in PyTorch and all that draws."""
 
 
 def suggest(
@@ -95,8 +98,14 @@ def suggest(
     MkboError
         If an argument is not as described, or fewer than `n` candidates are left.
     """
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise MkboError(f"n must be a whole number of at least 1, got {n!r}")
+    for name, value, least in (("n", n, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            raise MkboError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    if seed > LARGEST_SEED:
+        raise MkboError(f"seed must be at most {LARGEST_SEED}, got {seed}")
+    seed = int(seed)
+    check_covariance(cov)
+    _check_types(trials, candidates, required, minimise)
     cov = trained(cov)
     cov = for_target(cov, levels_by_name(space, fixed))
     cov.is_directed(direction, form)  # raises where it cannot be used
@@ -148,6 +157,17 @@ class _Outcomes:
 
     def from_units(self, value: float) -> float:
         return self.sign * (value - self.centre) / self.spread
+
+
+def _check_types(trials: Any, candidates: Any, required: Any, minimise: Any) -> None:
+    if not isinstance(trials, Trials):
+        raise MkboError(f"trials must be Trials, got {type(trials).__name__}; Trials.none(space) are none yet")
+    if candidates is not None and not (isinstance(candidates, np.ndarray) and candidates.ndim == 2):
+        raise MkboError(f"candidates must be an array of rows, got {type(candidates).__name__}; space.to_raw makes one")
+    if not isinstance(required, (list, tuple)) or not all(isinstance(one, Required) for one in required):
+        raise MkboError(f"required must be a list of Required, got {required!r}")
+    if not isinstance(minimise, (bool, np.bool_)):
+        raise MkboError(f"minimise must be True or False, got {minimise!r}")
 
 
 def _check_lengths(trials: Trials, noise: Float[np.ndarray, " n"] | None, required: Sequence[Required]) -> None:

@@ -11,7 +11,7 @@ from skopt.space import Dimension, Integer, Space
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.space.levels import levels_by_name
 from mkbo_plugins.space.mapping import Affine, Levels, Source
-from mkbo_plugins.space.matching import check_kind, check_levels, check_positive
+from mkbo_plugins.space.matching import check_kind, check_levels, check_positive, check_sequence
 from mkbo_plugins.space.parameters import Categorical, Frame, Level, Numeric, Ordered, Parameter, plain_value
 
 Inputs: TypeAlias = Literal["normalised", "raw"]
@@ -117,7 +117,7 @@ def named_dimensions(
     Raises
     ------
     SpaceError
-        If a dimension has no name, two have the same, or there are several spaces.
+        If dimensions are none that the host takes, one has no name, two have the same, or there are several spaces.
     """
     if isinstance(dimensions, (list, tuple)) and any(_is_subspace(entry) for entry in dimensions):
         if len(dimensions) > 1:
@@ -131,12 +131,18 @@ def named_dimensions(
         own: list[str | None] = sorted(dimensions)
         entries = [dimensions[name] for name in own]
     else:
-        entries = list(dimensions)
+        try:
+            entries = list(dimensions)
+        except TypeError as error:
+            raise SpaceError(f"dimensions must be those the optimiser gets, got {dimensions!r}") from error
         own = [entry.name if isinstance(entry, Dimension) else None for entry in entries]
     if not entries:
         raise SpaceError("dimensions are empty; give those the optimiser gets")
     # Read here and not kept, since the host changes dimensions in place.
-    found = list(Space(entries).dimensions)
+    try:
+        found = list(Space(entries).dimensions)
+    except (TypeError, ValueError) as error:
+        raise SpaceError(f"dimensions must be those the optimiser gets, but scikit-optimize says: {error}") from error
     chosen = _chosen_names(own, names)
     repeated = sorted({name for name in chosen if chosen.count(name) > 1})
     if repeated:
@@ -169,7 +175,8 @@ def _chosen_names(own: Sequence[str | None], names: Sequence[str] | Mapping[str,
             raise SpaceError(f"names: {unknown} are no dimensions; there are {list(own)}")
         chosen: list[str | None] = [names.get(name, name) if name is not None else None for name in own]
     elif names is not None:
-        if isinstance(names, str) or len(names) != len(own):
+        check_sequence("names", names)
+        if len(names) != len(own):
             raise SpaceError(f"names must be {len(own)} names, one for each dimension, got {names!r}")
         chosen = list(names)
         # A name that two dimensions share tells nothing of their order.

@@ -324,7 +324,7 @@ class PretrainedRegressor(GaussianProcessRegressor):
             is_finite_number(self.noise) and self.noise >= 0
         ):
             raise KernelError(f"noise must be 'gaussian' or a variance of at least 0, got {self.noise!r}")
-        if self.inputs not in ("auto", *INPUTS):
+        if not isinstance(self.inputs, str) or self.inputs not in ("auto", *INPUTS):
             raise KernelError(f"inputs must be 'auto' or one of {list(INPUTS)}, got {self.inputs!r}")
         self.kernel.cov.is_directed(self.direction, self.kernel.form)
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.space.matching import check_mapping
 from mkbo_plugins.space.parameters import Categorical, Level, is_finite_number, plain_value
 from mkbo_plugins.space.space import ParameterSpace
 
@@ -16,7 +17,13 @@ def levels_by_name(space: ParameterSpace | None, fixed: Mapping[str, Any] | None
     """Return the levels of a target's categorical parameters, and what others are fixed at, by name.
 
     Anything but a space has none; whoever needs one says so.
+
+    Raises
+    ------
+    SpaceError
+        If `fixed` is no mapping.
     """
+    check_mapping("fixed", fixed)
     parameters = space.parameters if isinstance(space, ParameterSpace) else ()
     return {name: (value,) for name, value in (fixed or {}).items()} | {
         p.name: p.levels for p in parameters if isinstance(p, Categorical)

@@ -1,6 +1,6 @@
 """Whether what a host optimises over fits a pre-trained covariance: names, kinds, levels and numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -9,6 +9,21 @@ from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.space.parameters import Categorical, Numeric, Parameter
 from mkbo_plugins.space.space import ParameterSpace
+
+
+def check_mapping(argument: str, given: Any) -> None:
+    """Raise a `SpaceError` unless an argument is a mapping, or None."""
+    if given is not None and not isinstance(given, Mapping):
+        raise SpaceError(f"{argument} must be a mapping, as in {{'gas': 'Air'}}, got {type(given).__name__}")
+
+
+def check_sequence(argument: str, given: Any) -> None:
+    """Raise a `SpaceError` unless an argument is a sequence of names, or None."""
+    if given is None:
+        return
+    listed = isinstance(given, Collection) and not isinstance(given, (str, Set, Mapping))
+    if not listed or getattr(given, "ndim", 1) != 1 or not all(isinstance(name, str) for name in given):
+        raise SpaceError(f"{argument} must be a list of names, as in ['power', 'gas'], got {given!r}")
 
 
 def check_names(

@@ -11,7 +11,15 @@ from jaxtyping import Float
 from mkbo_plugins.core.arrays import Array
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.space.mapping import Affine, Constant, CoordinateMap, Levels, Source
-from mkbo_plugins.space.matching import check_above_zero, check_kind, check_names, check_positive, is_log
+from mkbo_plugins.space.matching import (
+    check_above_zero,
+    check_kind,
+    check_mapping,
+    check_names,
+    check_positive,
+    check_sequence,
+    is_log,
+)
 from mkbo_plugins.space.parameters import Categorical, Frame
 from mkbo_plugins.space.space import ParameterSpace, check_distinct
 
@@ -58,6 +66,8 @@ class NamedColumns:
             If a column is not described, a pre-trained parameter is neither a column nor fixed, or a parameter is not
             of the same kind in the table and the target.
         """
+        check_mapping("fixed", fixed)
+        check_sequence("names", names)
         fixed = dict(fixed or {})
         target = _target_space(pretrained, space, fixed)
         sources: dict[str, Source] = {name: Constant(pretrained[name].to_raw(fixed[name])) for name in fixed}

@@ -108,7 +108,17 @@ def _database(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-class ClientCampaign:
+class Campaign:
+    """Hartmann's function through one of the clients."""
+
+    def trial(self) -> list:
+        """Make a trial, complete it, and return its index and point."""
+        index, parameters = self.suggest()
+        self.complete(index, hartmann6(parameters))
+        return [index, parameters]
+
+
+class ClientCampaign(Campaign):
     """Hartmann's function through `Client`."""
 
     def __init__(self, store: str, path: Path) -> None:
@@ -142,7 +152,7 @@ class ClientCampaign:
         return self.client._experiment
 
 
-class AxClientCampaign:
+class AxClientCampaign(Campaign):
     """Hartmann's function through `AxClient`."""
 
     def __init__(self, store: str, path: Path) -> None:

@@ -72,6 +72,31 @@ def test_killed_process_is_resumed_as_if_it_had_gone_on(client, store, direction
     assert len({json.dumps(point) for _, _, point in trials.values()}) == FINISHED_AT
 
 
+def began(path):
+    campaign = CAMPAIGNS["Client"]("sqlite", path)
+    campaign.create()
+    use_pretrained(campaign.client, hartmann_covariance(), initial_trials=2)
+    return campaign
+
+
+def test_two_processes_take_turns_on_one_database(tmp_path):
+    pytest.importorskip("sqlalchemy")
+    alone = began(tmp_path / "alone")
+    expected = [alone.trial() for _ in range(4)]
+    shared = began(tmp_path / "shared")
+    command = [sys.executable, "-m", "tests.ax.other_process", str(shared.path)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert "Node that is not registered" in other.stdout.readline()
+        found = []
+        for _ in range(2):
+            shared.load()
+            found.append(shared.trial())
+            print(file=other.stdin, flush=True)
+            found.append(json.loads(other.stdout.readline()))
+        other.stdin.close()
+    assert found == expected
+
+
 def stored_sizes(campaign, trials):
     """Return the size of the store after each of the last trials."""
     sizes = []

@@ -345,6 +345,29 @@ def test_wrong_settings_and_columns_are_refused(small_cov):
         model.predict(X[:1], return_std_grad=True)
 
 
+@pytest.mark.parametrize("form", ["transfer", "transfer_link", "two_layer", "stock"])
+def test_a_search_goes_back_from_singular_covariances_of_near_twins(form, monkeypatch):
+    rejected = []
+    log_evidence = PosteriorDensity.log_evidence
+
+    def watched(density, theta):
+        try:
+            return log_evidence(density, theta)
+        except np.linalg.LinAlgError:
+            rejected.append(theta)
+            raise
+
+    monkeypatch.setattr(PosteriorDensity, "log_evidence", watched)
+    space = normalised(real_dimensions(2))
+    twins = 0.3 + 1e-9 * np.random.default_rng(0).standard_normal((116, 2))
+    X, y = np.vstack([space.transform(space.rvs(4, random_state=0)), twins]), np.eye(120)[0]
+    model = pretrained_regressor(real_coordinates(2), real_dimensions(2), form, inputs="normalised").fit(X, y)
+    assert bool(rejected) == (form != "stock")  # the search's long first step
+    mean, std = model.predict(X, return_std=True)
+    assert np.abs(mean - y).max() < 0.1
+    assert np.isfinite(std).all()
+
+
 def test_a_covariance_that_is_not_positive_definite_is_named(small_cov, monkeypatch):
     X, y, _ = sample(small_cov, 6)
     monkeypatch.setattr("mkbo_plugins.skopt.regressor.NUGGET", -1e3)
