@@ -158,7 +158,9 @@ def _rounded(data: Data) -> Data:
     of_metric = frame.groupby("metric_name")["mean"]
     varies = of_metric.transform("max") - of_metric.transform("min") >= LEAST_ROUNDED
     for column in ("mean", "sem"):
-        stored = frame[column].astype(float).round(STORED_DECIMALS).where(varies, frame[column])
+        stored = frame[column].astype(float).round(STORED_DECIMALS)
+        # What overflows in rounding has no decimals.
+        stored = stored.where(varies & np.isfinite(stored), frame[column])
         frame[column] = [float(f"{value:.13e}") for value in stored]
     return Data(df=frame)
 
