@@ -60,8 +60,10 @@ def linear_constraints(space: ParameterSpace, names: Sequence[str] | None = None
     return {"inequality_constraints": inequalities or None, "equality_constraints": equalities or None}
 
 
-def warn_of_lost_in_target(pretrained: ParameterSpace, target: ParameterSpace, fixed: Mapping[str, Any] | None) -> None:
-    """Warn of constraints of the table's space that a target's space does not keep, for its caller's caller."""
+def warn_of_lost_in_target(
+    pretrained: ParameterSpace, target: ParameterSpace, fixed: Mapping[str, Any] | None, *, stacklevel: int = 2
+) -> None:
+    """Warn of constraints of the table's space that a target's space does not keep; 2 is the caller of its caller."""
     numbers = {name: pretrained[name].to_raw(value) for name, value in (fixed or {}).items()}
     remedy = "add it there, ParameterSpace.from_dict(..., constraints=[...]), or leave it out of the table's space"
-    warn_of_lost_by_name(pretrained, target, numbers, "the target's space", remedy, stacklevel=3)
+    warn_of_lost_by_name(pretrained, target, numbers, "the target's space", remedy, stacklevel=stacklevel + 1)

@@ -236,7 +236,7 @@ def _arguments(
             f"form, the argument after train_Y, must be the name of a form, got a tensor of {_shape(form)}; give known "
             "noise variances by name: train_Yvar=..."
         )
-    cov = for_target(cov, levels_by_name(space, fixed))
+    cov = for_target(cov, levels_by_name(space, fixed), stacklevel=3)
     chosen = cov.form(form)
     if "covar_module" in kwargs:
         raise MkboError("pretrained_gp sets covar_module itself; build a SingleTaskGP to choose your own")
@@ -258,8 +258,9 @@ def _arguments(
         frame.transform(raw)
     _warn_outside(frame, raw)
     _warn_of_small(train_Y)
-    warn_of_units(cov.space, {p.name: p for p in frame.target_space.parameters if p.name in cov.space.names}, fixed)
-    warn_of_lost_in_target(cov.space, frame.target_space, fixed)
+    pretrained = {p.name: p for p in frame.target_space.parameters if p.name in cov.space.names}
+    warn_of_units(cov.space, pretrained, fixed, stacklevel=3)
+    warn_of_lost_in_target(cov.space, frame.target_space, fixed, stacklevel=3)
     arguments = {"train_X": train_X, "train_Y": train_Y, "train_Yvar": train_Yvar, **kwargs}
     if stock_only:
         both = None if input_transform is None else ChainedInputTransform(given=input_transform, frame=frame)
@@ -331,7 +332,7 @@ def _warn_outside(frame: NamedFrame, train_X: Float[Tensor, "... n d"]) -> None:
                 f"every value of {name!r} lies outside its bounds ({parameter.lower:g}, "
                 f"{parameter.upper:g}), from {low:g} to {high:g}; are they in the raw units of the space?",
                 TableWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
@@ -345,7 +346,7 @@ def _warn_of_small(train_Y: Float[Tensor, "... n outcomes"]) -> None:
             f"outcomes have a standard deviation of {spread:.2g}; below {SMALL_SPREAD:g}, uncertainties are wrong, "
             "since GPyTorch cuts off variances at 1e-10: multiply the outcomes, or take another unit",
             TableWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

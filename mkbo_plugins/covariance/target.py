@@ -17,9 +17,9 @@ def for_levels(cov: C, levels: Mapping[str, Sequence[Any]]) -> C:
     return cov.with_levels(new_levels(cov.space, levels))
 
 
-def for_target(cov: C, levels: Mapping[str, Sequence[Any]]) -> C:
-    """Return the same, after a warning to the caller of this function's caller; see `warn_of_new_levels`."""
-    warn_of_new_levels(cov, levels, stacklevel=3)
+def for_target(cov: C, levels: Mapping[str, Sequence[Any]], *, stacklevel: int = 2) -> C:
+    """Return the same, after a warning; see `warn_of_new_levels`."""
+    warn_of_new_levels(cov, levels, stacklevel=stacklevel + 1)
     return for_levels(cov, levels)
 
 

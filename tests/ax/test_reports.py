@@ -103,7 +103,7 @@ def test_custom_classes_do_not_break_saving(small_cov, tmp_path, report):
     again = type(client).load_from_json_file(path)
     before, after = client._generation_strategy, again._generation_strategy
     assert [type(node) for node in after._nodes] == [type(node) for node in before._nodes]
-    assert vars(after._nodes[-1])["covariances"] == {"*": small_cov.fingerprint}
+    assert vars(after._nodes[-1])["covariances"] == {"y": small_cov.fingerprint}
     assert after._nodes[-1].form == DEFAULT_FORM
 
 

@@ -46,7 +46,7 @@ class Formula(Protocol):
         """Cut off what rounding leaves beyond the bounds of values, which is none of their derivatives."""
 
     @staticmethod
-    def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:
+    def derivatives(upstream: Float[Array, "*#shape"], value: Float[Array, "*#shape"], x: Side, y: Side) -> Derivatives:
         """Return upstream times the derivatives, of the shape of the bounded `value`."""
 
 
@@ -66,7 +66,7 @@ class Reweighted:
         return value
 
     @staticmethod
-    def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:
+    def derivatives(upstream: Float[Array, "*#shape"], value: Float[Array, "*#shape"], x: Side, y: Side) -> Derivatives:
         """Return upstream times the derivatives."""
         of_damping = upstream * value
         return Derivatives(upstream * _scale(x, y), log_dampings=(of_damping, of_damping))
@@ -98,7 +98,7 @@ class Normalised:
         return array_namespace(value).clip(value, -1.0, 1.0)
 
     @staticmethod
-    def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:
+    def derivatives(upstream: Float[Array, "*#shape"], value: Float[Array, "*#shape"], x: Side, y: Side) -> Derivatives:
         """Return upstream times the derivatives."""
         of_x, of_y = _inverse_norm(x), _inverse_norm(y)
         of_diagonals = upstream * value / -2
@@ -137,7 +137,7 @@ class FeatureDistance:
         return xp.where(value > 0, value, xp.zeros_like(value))
 
     @staticmethod
-    def derivatives(upstream: Float[Array, "*shape"], value: Float[Array, "*shape"], x: Side, y: Side) -> Derivatives:
+    def derivatives(upstream: Float[Array, "*#shape"], value: Float[Array, "*#shape"], x: Side, y: Side) -> Derivatives:
         """Return upstream times the derivatives."""
         xp = array_namespace(value)
         upstream = xp.where(value > 0, upstream, xp.zeros_like(upstream))
