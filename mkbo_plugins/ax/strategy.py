@@ -64,7 +64,9 @@ def pretrained_generation_strategy(
     strange = [name for name in fixed if name not in known_names]
     strange += [name for name, other in rename.items() if not known_names.intersection((name, other))]
     if strange:
-        raise SpaceError(f"rename and fixed hold {strange}; the covariances have {sorted(known_names)}")
+        raise SpaceError(
+            f"rename and fixed hold {strange}, which no covariance has; the covariances have {sorted(known_names)}"
+        )
     if search_space is not None:
         _check_space(covs, search_space, form, rename, fixed)
     fingerprints = {metric: remember(one) for metric, one in covs.items()}

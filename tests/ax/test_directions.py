@@ -107,7 +107,7 @@ def test_names_and_constants_go_to_the_covariance_that_has_them(small_cov, price
     client.configure_optimization("y, -price")
     settings = {"rename": {"power": "laser"}, "fixed": {"layers": 2, "gas": "Air"}, "direction": "same"}
     covs = {"y": small_cov, "price": price_cov}
-    with pytest.raises(SpaceError, match=r"hold \['speed'\], which no covariance and the experiment have"):
+    with pytest.raises(SpaceError, match=r"hold \['speed'\], which no covariance has"):
         use_pretrained(client, covs, **settings | {"fixed": {**settings["fixed"], "speed": 3}})
     use_pretrained(client, covs, initial_trials=3, **settings)
     for index, point in client.get_next_trials(3).items():
