@@ -166,10 +166,11 @@ def exp(x: DoubleDouble) -> DoubleDouble:
 
 def expm1(x: DoubleDouble) -> DoubleDouble:
     """Return ``exp(x) - 1`` for x from -2**-16 to 2**-16 with a relative error of at most ``6 * eps``."""
-    one = array_namespace(x.hi).ones_like(x.hi)
+    xp = array_namespace(x.hi)
+    one, third = xp.ones_like(x.hi), DoubleDouble(*(xp.full_like(x.hi, part) for part in THIRD))
     # Of the series x (1 + x/2 (1 + x/3 (1 + ...))) the rest is so small that its leading half suffices.
     series = two_sum(one, x.hi / 4 * (1 + x.hi / 5 * (1 + x.hi / 6 * (1 + x.hi / 7))))
-    series = add(from_double(one), multiply(multiply(x, THIRD), series))
+    series = add(from_double(one), multiply(multiply(x, third), series))
     return multiply(x, add(from_double(one), multiply(scale(x, 0.5), series)))
 
 
