@@ -190,13 +190,16 @@ class FreeKernel(ABC):
 
     def pull(
         self,
-        X: Float[Array, "... n d"],
+        X: Float[Array, "... #n d"],
         Y: Float[Array, "... m d"],
         upstream: Float[Array, "... n m"],
         *,
         second: bool = True,
     ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
-        """Pull a gradient with respect to ``gram(X, Y)``, (..., n, n'), back to X and Y, or only to X."""
+        """Pull a gradient with respect to ``gram(X, Y)``, (..., n, n'), back to X and Y, or only to X.
+
+        Of a single X, several gradients are pulled back at once.
+        """
         xp = array_namespace(X, Y)
         c = xp.matmul(self.weighted(X), xp.matrix_transpose(Y))
         if self.exponent_rate is None:
@@ -208,7 +211,7 @@ class FreeKernel(ABC):
         return of_x, self._pull(xp.matrix_transpose(slope), Y, X) if second else None
 
     def _pull(
-        self, slope: Float[Array, "... n m"], X: Float[Array, "... n d"], Y: Float[Array, "... m d"]
+        self, slope: Float[Array, "... n m"], X: Float[Array, "... #n d"], Y: Float[Array, "... #m d"]
     ) -> Float[Array, "... n d"]:
         """Pull a gradient with respect to the exponents, or the arguments of the series, (..., n, n'), back to X."""
         xp = array_namespace(slope)
