@@ -45,6 +45,14 @@ def test_parts_between_points(name, fixed):
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
+def test_parts_from_a_point_err_like_those_between_points(name, fixed):
+    # So large errors are allowed that another way to evaluate them would be seen.
+    rough = replace(fixed, choice="features", tolerance=1e-2)
+    row = rough.from_point([name], X[:1], Y)[name].value[:, :-1]
+    np.testing.assert_allclose(row, component_of(rough, name, X[:1], Y).value, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
 def test_parts_of_points_with_themselves(name, fixed):
     values = component_of(fixed, name, X).value
     np.testing.assert_allclose(values, component_of(fixed, name, X, X).value, rtol=1e-10, atol=1e-12)

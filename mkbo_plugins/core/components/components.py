@@ -460,7 +460,7 @@ class PretrainedComponents:
                 by_name[name] = OfDecisionFromPoint(OF_DECISION[name], decided, self.recently_decided(Y).values)
             else:
                 formula, has_unit = OF_REWEIGHTED[name]
-                point_gram = PointGram(formula, self.kernel.evaluator, x, Y)
+                point_gram = PointGram(formula, self.evaluator_of(name), x, Y)
                 by_name[name] = OfReweightedFromPoint(point_gram, self.mean_diagonal if has_unit else 1.0)
         return by_name
 
