@@ -134,6 +134,7 @@ def suggest(
         suggestions=found,
         noise=outcomes.spread * _noise(model, X[:1]),
         verdict=tables.verdict(trials, form),
+        most_like=tables.most_like(trials),
         scales={name: model.covar_module.scale(name).item() for name in cov.form(form).hyperparameters},
     )
 

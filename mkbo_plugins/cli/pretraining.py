@@ -45,6 +45,7 @@ class Combine(StrEnum):
 
     sum = "sum"
     chain = "chain"
+    pool = "pool"
 
 
 class FrameName(StrEnum):
@@ -70,8 +71,16 @@ def pretrain(
         Path | None, typer.Option(help="File to write; TABLE.mkbo.json beside a single table if left out.")
     ] = None,
     combine: Annotated[
-        Combine, typer.Option(help="Several tables: sum their covariances, or chain them into one kernel.")
+        Combine,
+        typer.Option(
+            help="Several tables: sum their covariances, chain them into one kernel, or pool them as campaigns of one "
+            "kind."
+        ),
     ] = Combine.sum,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Column that says which earlier campaign a row is of; all become one covariance."),
+    ] = None,
     trainer: Annotated[Trainer, typer.Option(help="Support vector machine or Gaussian process.")] = Trainer.svm,
     task: Annotated[TaskName, TASK] = TaskName.regression,
     kernel: Annotated[str, typer.Option(help="se, exponential, polynomial or linear.")] = "se",
@@ -105,6 +114,8 @@ def pretrain(
 
     Example: mkbo pretrain patents.xlsx::Sheet1 --target strength_MPa --ignore alloy --ignore reference
 
+    Example: mkbo pretrain runs.csv --target accuracy --by dataset --out runs.mkbo.json
+
     Example: mkbo pretrain a.csv b.csv --target strength_MPa --target grain_um --space space.toml --out two.mkbo.json
     """
     console = Terminal(stderr=as_json)
@@ -119,11 +130,11 @@ def pretrain(
         described = None if space is None else read_space_file(space)
         data = [read_table_file(table, described, levels or ()) for table in tables]
         columns = list(dict.fromkeys(name for one in data for name in one.columns))
-        used = [*target, groups, noise, *(described.names if described else ())]
+        used = [*target, groups, noise, by, *(described.names if described else ())]
         ignored = check_named("--ignore", ignore, columns, used)
         check_named("--levels", levels, columns, used)
         named = chosen_parameters(parameters, columns, used, {"--space": space, "--ignore": ignore})
-        chosen = described or _space_from_table(console, data[0], target[0], {groups, noise, *ignored}, named)
+        chosen = described or _space_from_table(console, data[0], target[0], {groups, noise, by, *ignored}, named)
         present = [parameter for parameter in chosen.parameters if parameter.name in data[0].columns]
         is_given = {"described": described is not None, "named": described is not None or named is not None}
         for doubt in doubts_of_columns(data[0], present, target[0], **is_given):
@@ -133,6 +144,7 @@ def pretrain(
             target if len(target) > 1 else target[0],
             chosen,
             combine=combine.value,
+            by=by,
             kernel=kernel,
             ard=ard,
             frame=frame.value,

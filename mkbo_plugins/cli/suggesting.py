@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from mkbo_plugins.botorch.suggest import Advice, Suggestion
 
+SHOWN_CAMPAIGNS = 5
+"""Earlier campaigns that are named as most like the one going on."""
+
 OWN_COLUMNS = ("predicted", "uncertainty", "chance", "reason", "why")
 
 
@@ -312,6 +315,7 @@ def _as_json(advice: "Advice", outcome: str, requirements: list[Requirement]) ->
         "table_helps": None
         if verdict is None
         else {name: getattr(verdict, name) for name in ("answer", "log_ratio", "form", "form_log_ratio", "instead")},
+        "most_like": [{"campaign": name, "rank_correlation": value} for name, value in advice.most_like],
         "suggestions": [
             {name: value for name, value in asdict(s).items() if name not in ("table_says", "meets")}
             | _table_says(s)
@@ -350,6 +354,9 @@ def _print(console: Terminal, advice: "Advice", outcome: str, requirements: list
         console.print(f"fitted scales: {scales}", soft_wrap=True)
     if advice.verdict is not None:
         console.print(f"Does the table help? {advice.verdict}", soft_wrap=True)
+    if advice.most_like:
+        shown = ", ".join(f"{name} ({value:.2f})" for name, value in advice.most_like[:SHOWN_CAMPAIGNS])
+        console.print(f"most like the earlier campaigns (rank correlation): {shown}", soft_wrap=True)
 
 
 def _short(value: Any) -> str:

@@ -52,6 +52,7 @@ def _summary_of_one(cov: PretrainedCovariance) -> dict[str, Any]:
         "shares_captured": captured,
         "notes": list(record.notes),
         "earlier": [asdict(earlier) for earlier in cov.earlier],
+        "campaigns": [asdict(campaign) | {"explained": campaign.explained} for campaign in cov.campaigns],
     }
 
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.components.directed_mean import DirectedMean
@@ -216,6 +216,36 @@ class Covariance(ABC):
             If `direction` is not as described, or known where nothing was trained that predicts.
         """
 
+    def first_design(
+        self,
+        Z: Float[np.ndarray, "N d"],
+        direction: Directions,
+        n: int,
+        *,
+        present: Float[np.ndarray, "P d"],
+        spacing: Spacing,
+    ) -> Int[np.ndarray, " n"]:
+        """Return which of some points to try first, by what the tables say of them.
+
+        Parameters
+        ----------
+        Z, present
+            Frame coordinates of the candidates, (N, d), and of points that are there already, (P, d).
+        direction
+            As for `starting_points`.
+        n
+            Number of points.
+        spacing
+            The candidates and the distance that they are to keep.
+
+        Returns
+        -------
+        ndarray
+            Indices of candidates, (n,), in order of choice.
+        """
+        merit, correlation = self.merit(Z, direction), self.fixed.correlation
+        return upper_confidence_design(merit, correlation, Z, n, present=present, spacing=spacing)
+
     def starting_points(self, n: int, direction: Directions = "unknown", *, seed: int = 0) -> list[dict[str, Any]]:
         """Propose first experiments from the table alone, before the target has any data.
 
@@ -234,7 +264,8 @@ class Covariance(ABC):
         list of mappings
             Points as names and values in raw units, best first. Each maximises the predicted (or, for
             ``"opposite"``, the negated) standardised target plus one posterior standard deviation of the base
-            kernel given the points before it, among points that are at least `least_distance` of
+            kernel given the points before it (of a covariance of campaigns whose direction is known: the expected
+            improvement, on the points before it, of a function like one of the campaigns), among points that are at least `least_distance` of
             `mkbo_plugins.core.gp.spacing` apart in the parameters, however smooth the table is. Of several tables,
             predictions are averaged and kernels multiplied.
 
@@ -259,7 +290,7 @@ class Covariance(ABC):
             return self.space.from_raw(raw[:n])
         Z, unit = (np.asarray(self.space.to_coordinates(raw, frame)) for frame in (self.frame, "unit"))
         spacing = Spacing(unit, unit[:0], least_distance(len(self.space.names)))
-        picked = upper_confidence_design(self.merit(Z, direction), self.fixed.correlation, Z, n, spacing=spacing)
+        picked = self.first_design(Z, direction, n, present=Z[:0], spacing=spacing)
         clearances = spacing.clearances(picked)
         if clearances.min() < spacing.least:
             warnings.warn(

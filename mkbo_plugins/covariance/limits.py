@@ -14,6 +14,9 @@ SUPPORT = 10_000
 TABLES = 16
 """Tables that are summed or chained."""
 
+CAMPAIGNS = 1_000
+"""Campaigns of a table."""
+
 COORDINATES = 1_000
 """Parameters without levels, and levels of the others, together."""
 

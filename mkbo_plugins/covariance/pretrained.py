@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
+from mkbo_plugins.core.components.campaigns import Campaigns
 from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.components.directed_mean import DirectedMean
@@ -14,9 +15,12 @@ from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.forms import get_form
+from mkbo_plugins.core.gp.design import portfolio_design
+from mkbo_plugins.core.gp.spacing import Spacing
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
 from mkbo_plugins.covariance.base import Covariance, Directions, check_gram, finite
+from mkbo_plugins.covariance.campaigns import CampaignRecord, decode_campaigns, encode_campaigns, resembling
 from mkbo_plugins.covariance.content import (
     Reader,
     decode_kernel,
@@ -28,10 +32,10 @@ from mkbo_plugins.covariance.content import (
 )
 from mkbo_plugins.covariance.limits import CANCELLED, DIAGONAL, SPREAD, TABLES, VALUE
 from mkbo_plugins.covariance.record import TrainingRecord
-from mkbo_plugins.errors import ArtefactError, KernelError
+from mkbo_plugins.errors import ArtefactError, KernelError, TableError
 from mkbo_plugins.space.levels import widened_points, widened_weights
 from mkbo_plugins.space.parameters import FRAMES, Frame, Level
-from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.space.space import ParameterSpace, as_array
 
 if TYPE_CHECKING:
     from mkbo_plugins.core.kernels import FreeKernel
@@ -82,6 +86,9 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         Whether the machine was trained on the logarithm of the target.
     earlier
         What further tables, by which the kernel is re-weighted too, were and how their machines were chosen.
+    campaigns
+        What the campaigns were whose mean the machine predicts, in the order of `fixed.campaigns`; empty for a table of
+        one alone. Predictions are in units of a campaign's standard deviation then.
     """
 
     space: ParameterSpace
@@ -90,6 +97,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
     record: TrainingRecord
     log_target: bool = False
     earlier: tuple[TrainingRecord, ...] = ()
+    campaigns: tuple[CampaignRecord, ...] = ()
 
     def __post_init__(self) -> None:
         d = len(self.space.coordinate_names)
@@ -100,6 +108,9 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             )
         if len(self.earlier) != len(self.fixed.earlier):
             raise KernelError(f"{len(self.fixed.earlier)} further tables need as many records, got {len(self.earlier)}")
+        described = 0 if self.fixed.campaigns is None else len(self.fixed.campaigns.bias)
+        if len(self.campaigns) != described:
+            raise KernelError(f"{described} campaigns need as many records, got {len(self.campaigns)}")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -204,8 +215,33 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             self.fixed,
             decision=DecisionFunction(kernel, points(decision.table), decision.bias),
             earlier=tuple(map(points, self.fixed.earlier)),
+            campaigns=self._widened_campaigns(new),
         )
         return replace(self, space=space, fixed=fixed)
+
+    def first_design(
+        self,
+        Z: Float[np.ndarray, "N d"],
+        direction: Directions,
+        n: int,
+        *,
+        present: Float[np.ndarray, "P d"],
+        spacing: Spacing,
+    ) -> Int[np.ndarray, " n"]:
+        """Return which of some points to try first, as `Covariance.first_design`, those of campaigns as a portfolio."""
+        (sign,), campaigns = self.signs(direction), self.fixed.campaigns
+        if campaigns is None or not sign:
+            return super().first_design(Z, direction, n, present=present, spacing=spacing)
+        return portfolio_design(sign * campaigns(Z), n, present=sign * campaigns(present), spacing=spacing)
+
+    def _widened_campaigns(self, new: Mapping[str, Sequence[Level]]) -> Campaigns | None:
+        campaigns = self.fixed.campaigns
+        if campaigns is None:
+            return None
+        kernel = campaigns.kernel
+        if kernel.weights is not None:
+            kernel = replace(kernel, weights=widened_weights(kernel.weights, self.space, new))
+        return replace(campaigns, kernel=kernel, points=widened_points(campaigns.points, self.space, new))
 
     def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: float = 1.0) -> Float[np.ndarray, "n m"]:
         """Return the Gram matrix between points in raw units.
@@ -275,21 +311,54 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
     def predict(self, X: Any) -> Float[np.ndarray, " n"]:
         """Return the machine's prediction g(x) in the table's units, (n,), at points in raw units.
 
-        Of labels, it is the decision value: above 0 for the label that counts as 1.
+        Of labels, it is the decision value: above 0 for the label that counts as 1. Of campaigns, it is the mean of
+        what they predict, each in standard deviations of its own outcomes above their mean.
         """
         return finite(self.predict_at_coordinates(self.to_coordinates(X)))
 
     def predict_at_coordinates(self, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """Return `predict` at frame coordinates (n, d), with nothing checked."""
         g = np.asarray(self.fixed.decision(Z))
-        return np.exp(g) if self.log_target else g
+        return np.exp(g) if self.log_target and not self.campaigns else g
+
+    def most_like(self, X: Any, y: Any) -> tuple[tuple[str, float], ...]:
+        """Return the campaigns in the order of how well their predictions rank a target's outcomes, best first.
+
+        Parameters
+        ----------
+        X
+            The target's points in raw units, n of them, as `ParameterSpace.to_raw` accepts them.
+        y
+            Its outcomes, (n,), at least three of which differ.
+
+        Returns
+        -------
+        tuple of (name, correlation)
+            Spearman's rank correlation of outcomes and predictions; negative where good and bad are exchanged.
+
+        Raises
+        ------
+        KernelError
+            If the covariance is not of campaigns.
+        MkboError
+            If points are not of the space, or outcomes not as described.
+        """
+        if self.fixed.campaigns is None:
+            raise KernelError("this covariance is of one table; pre-train on campaigns with by= (--by)")
+        values, Z = as_array(y, "y"), self.to_coordinates(X)
+        if values.shape != (len(Z),) or not np.isfinite(values).all() or len(np.unique(values)) < 3:
+            raise TableError(f"y must be {len(Z)} finite numbers, one for each point, at least three of them different")
+        return resembling(self.fixed.campaigns(Z), values, [campaign.name for campaign in self.campaigns])
 
     def to_content(self) -> dict[str, Any]:
         """Return what a saved file holds."""
         tables = zip(self.fixed.earlier, self.earlier, strict=True)
         earlier = [encode_points(table) | {"record": record.to_content()} for table, record in tables]
         # Files of a single table know nothing of further ones.
-        return ({"earlier": earlier} if earlier else {}) | {
+        further = {"earlier": earlier} if earlier else {}
+        if self.fixed.campaigns is not None:
+            further["campaigns"] = encode_campaigns(self.fixed.campaigns, self.campaigns)
+        return further | {
             **encode_points(self.fixed.decision.table),
             "bias": self.bias,
             "decision_mean": self.fixed.decision_mean,
@@ -309,7 +378,11 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             decode_kernel(content.below("kernel")), decode_points(content), content.number("bias", VALUE)
         )
         mean_diagonal, spread = content.number("mean_diagonal", DIAGONAL), content.number("decision_spread", SPREAD)
-        largest = float(np.abs(decision.table.alpha).max())
+        campaigns, records = (
+            decode_campaigns(content.below("campaigns")) if "campaigns" in content.values else (None, ())
+        )
+        coefficients = decision.table.alpha if campaigns is None else np.append(decision.table.alpha, campaigns.alpha)
+        largest = float(np.abs(coefficients).max())
         if min(spread, mean_diagonal**0.5) < CANCELLED * largest:
             raise ArtefactError(
                 f"{content.path}'decision_spread' and 'mean_diagonal', {spread:g} and {mean_diagonal:g}, are too small "
@@ -325,10 +398,12 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
                 decision_mean=content.number("decision_mean", VALUE),
                 decision_spread=spread,
                 earlier=tuple(map(decode_points, earlier)),
+                campaigns=campaigns,
             ),
             record=TrainingRecord.from_content(content.below("record")),
             log_target=content.flag("log_target"),
             earlier=tuple(TrainingRecord.from_content(table.below("record")) for table in earlier),
+            campaigns=records,
         )
 
 

@@ -1,9 +1,10 @@
 """Tables too long to train on every row: few rows that fill the space stand for all of them."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from mkbo_plugins.core import FreeKernel
 from mkbo_plugins.core.training.landmarks import LandmarkFit, landmark_fit
@@ -17,9 +18,13 @@ STAND_INS = 500
 
 
 def regression(
-    kernel: FreeKernel, X: Float[np.ndarray, "N d"], data: TrainingTable, used: Int[np.ndarray, " n"]
+    kernel: FreeKernel,
+    X: Float[np.ndarray, "N d"],
+    data: TrainingTable,
+    landmarks: Float[np.ndarray, "m d"],
+    **settings: Any,
 ) -> LandmarkFit:
-    """Return the kernel ridge regression on all rows of a table in the span of some.
+    """Return the kernel ridge regression on all rows of a table in the span of landmarks.
 
     Parameters
     ----------
@@ -29,8 +34,10 @@ def regression(
         Frame coordinates of all rows, (N, d).
     data
         The table.
-    used
-        Numbers of the rows that span it, (n,).
+    landmarks
+        Frame coordinates of the points that span it, (m, d).
+    **settings
+        As for `landmark_fit`.
 
     Raises
     ------
@@ -41,7 +48,7 @@ def regression(
     fit = None
     with np.errstate(over="ignore", invalid="ignore"):
         try:
-            fit = landmark_fit(kernel, X, data.y, used, weight, data.groups)
+            fit = landmark_fit(kernel, X, data.y, landmarks, weight, data.groups, **settings)
         except (np.linalg.LinAlgError, ValueError):
             fit = None
     if fit is None or not (np.isfinite(fit.values).all() and np.isfinite(fit.residuals).all()):

@@ -103,7 +103,7 @@ def fit_table(rows: Rows, settings: Settings, shared: FreeKernel | None = None) 
     if settings.task == "classification":
         sample = replace(sample, sample_weight=balanced_weights(sample.y, sample.sample_weight))
     if in_full or settings.max_rows is not None or settings.task == "classification":
-        trained = _train(rows, sample, settings, shared)
+        trained = train(rows, sample, settings, shared)
         of_sample = None if in_full else _sample_note(trained.decision, rows.X, rows.data, rows.used)
     else:
         recorded, trained = rows.data, _train_stand_ins(rows, sample, settings, shared)
@@ -133,7 +133,8 @@ def fit_table(rows: Rows, settings: Settings, shared: FreeKernel | None = None) 
     return Fitted(PretrainedCovariance(rows.space, settings.frame, fixed, record, settings.log_target), notes)
 
 
-def _train(rows: Rows, sample: TrainingTable, settings: Settings, shared: FreeKernel | None) -> Trained:
+def train(rows: Rows, sample: TrainingTable, settings: Settings, shared: FreeKernel | None = None) -> Trained:
+    """Return the machine trained on a sample of rows, by the trainer that the settings name."""
     X, ranges = rows.trained, rows.space.coordinate_ranges(settings.frame)
     template, ard = settings.template, settings.ard
     if settings.trainer == "gp":
@@ -161,10 +162,10 @@ def _train_stand_ins(rows: Rows, sample: TrainingTable, settings: Settings, shar
     ranges = rows.space.coordinate_ranges(settings.frame)
     fit = ard_fit(settings.template, rows.trained, sample, ranges, ard=settings.ard, progress=settings.progress)
     kernel = replace(settings.template, weights=tuple(fit.weights))
-    fit_of_all = long_tables.regression(kernel, rows.X, rows.data, rows.used)
-    trained = _train(rows, long_tables.stand_ins(sample, fit_of_all), settings, shared)
+    fit_of_all = long_tables.regression(kernel, rows.X, rows.data, rows.trained)
+    trained = train(rows, long_tables.stand_ins(sample, fit_of_all), settings, shared)
     # The values that the machine was trained on know those of rows held out.
-    residuals = long_tables.regression(trained.decision.kernel, rows.X, rows.data, rows.used).residuals
+    residuals = long_tables.regression(trained.decision.kernel, rows.X, rows.data, rows.trained).residuals
     return trained._replace(loo_mse=held_out_error(rows.data, residuals))
 
 

@@ -13,6 +13,7 @@ from mkbo_plugins.covariance.combined import CombinedCovariance
 from mkbo_plugins.covariance.limits import COORDINATES, SUPPORT
 from mkbo_plugins.covariance.record import TRAINERS, Trainer
 from mkbo_plugins.errors import FitError
+from mkbo_plugins.pretraining.campaigns import CAMPAIGN, campaign_labels, campaigns_of, fit_campaigns, pooled
 from mkbo_plugins.pretraining.inputs import check_alike, sources_of
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, fit_table
 from mkbo_plugins.space.parameters import Frame
@@ -37,7 +38,8 @@ def pretrain(
     task: Task = "regression",
     trainer: Trainer = "svm",
     *,
-    combine: Literal["sum", "chain"] = "sum",
+    combine: Literal["sum", "chain", "pool"] = "sum",
+    by: str | None = None,
     C: float | Sequence[float] | None = None,
     sigma: float | Sequence[float] | None = None,
     epsilon: float | Sequence[float] | None = None,
@@ -86,7 +88,13 @@ def pretrain(
         scales that the optimiser fits; tables may share all, some or none of their parameters. ``"chain"``: one kernel
         that each table re-weights in turn (Theorem 3 applied to its own result; the order does not matter to it), for
         tables with the same parameters. Its coordinate weights and sigma are those of the last table, whose decision
-        function is kept too; so the table nearest to the target comes last.
+        function is kept too; so the table nearest to the target comes last. ``"pool"``: tables are campaigns of one
+        kind, as with `by`.
+    by
+        Name of a column that says which campaign a row is of, such as earlier studies, machines or data sets. The
+        outcomes of each are taken in units of their standard deviation, less their mean. One machine is trained on what
+        campaigns have in common, the mean of their predictions; in covariance models, the covariance of these
+        predictions over campaigns is added to its moment. All share coordinate weights.
     C, sigma, epsilon
         Value or values to try, instead of the default grids: C and epsilon in the target's units (after the
         logarithm if one is taken; for labels C has no unit, and there is no epsilon), sigma in squared frame
@@ -167,11 +175,14 @@ def pretrain(
     settings = Settings(
         _template(kernel), ard, frame, task, trainer, grids, bool(log_target), max_rows, n_jobs, progress, resume
     )
+    if combine == "pool":
+        table, by = pooled(table, by), CAMPAIGN if by is None else by
     sources = sources_of(table, target, space, groups, sample_weight, noise)
     _check_several(len(sources), combine, trainer, resume)
+    labels = None if by is None else campaign_labels(sources, by, task, resume)
     if combine == "chain":
         check_alike(sources)
-    rows = []
+    tables, rows = [], []
     for source in sources:
         with source.named_errors():
             _check_size(source.space)
@@ -188,12 +199,17 @@ def pretrain(
             )
             for remark in source.remarks(data):
                 warnings.warn(source.named(remark), stacklevel=2)
+            tables.append(data)
             rows.append(Rows.of(data, source.space, settings))
+    campaigns = [] if labels is None else campaigns_of(tables[0], labels, str(by), sources[0].space, settings)
     fits: list[Fitted] = []
-    for source, one in zip(reversed(sources), reversed(rows), strict=True):
-        with source.named_errors():
-            fits.append(fit_table(one, settings, fits[0].cov.kernel if combine == "chain" and fits else None))
-    fits.reverse()
+    if len(campaigns) > 1:
+        fits = [fit_campaigns(campaigns, sources[0].space, settings)]
+    else:
+        for source, one in zip(reversed(sources), reversed(rows), strict=True):
+            with source.named_errors():
+                fits.append(fit_table(one, settings, fits[0].cov.kernel if combine == "chain" and fits else None))
+        fits.reverse()
     for source, fit in zip(sources, fits, strict=True):
         for note in fit.notes:
             if isinstance(note, Warning):
@@ -205,8 +221,8 @@ def pretrain(
 
 
 def _check_several(tables: int, combine: str, trainer: str, resume: Any) -> None:
-    if combine not in ("sum", "chain"):
-        raise FitError(f"combine must be 'sum' or 'chain', got {combine!r}")
+    if combine not in ("sum", "chain", "pool"):
+        raise FitError(f"combine must be 'sum', 'chain' or 'pool', got {combine!r}")
     if tables > 1 and resume is not None:
         raise FitError("resume keeps the search on one table; train each by itself and join them, CombinedCovariance")
     if tables > 1 and combine == "chain" and trainer == "gp":

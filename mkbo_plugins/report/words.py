@@ -21,6 +21,7 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
         "gp": f"Gaussian process of {len(cov.alpha)} rows",
     }[record.trainer]
     unit = " in units of the logarithm" if cov.log_target else ""
+    unit = " in standard deviations of a campaign" if cov.campaigns else unit
     rows = [("table", f"{record.rows} rows, target {record.target}{' (logarithm)' if cov.log_target else ''}")]
     if labels:
         right = 1 - record.loo_mse / 4
@@ -34,6 +35,10 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
                 f"deviation being {record.target_spread:.4g}",
             ),
         ]
+    rows += [
+        ("campaign", f"{c.name}: {c.rows} rows, held-out predictions explain {c.explained:.0%} of the variance")
+        for c in cov.campaigns
+    ]
     rows += [
         ("earlier table", f"{e.rows} rows, target {e.target}, explained to {e.explained:.0%} with the same kernel")
         for e in cov.earlier

@@ -72,6 +72,9 @@ class Advice:
     verdict
         Whether the table helps and the form suits, by the outcomes so far; None before there are `VERDICT_FROM` of
         them.
+    most_like
+        Earlier campaigns with the rank correlation of their predictions and the outcomes so far, best first; none where
+        the table is of one campaign, and before there are `VERDICT_FROM` outcomes.
     scales
         Fitted scales of the form by name, as `mkbo_plugins.core.forms` describes them, of several tables numbered; none
         before there is a model.
@@ -84,4 +87,5 @@ class Advice:
     best: float | None
     noise: float | None = None
     verdict: Verdict | None = None
+    most_like: tuple[tuple[str, float], ...] = ()
     scales: Mapping[str, float] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from mkbo_plugins.core.gp.bayes_factor import Verdict, judge
 from mkbo_plugins.core.gp.feasibility import log_success
 from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.core.gp.spacing import least_distance
+from mkbo_plugins.covariance.campaigns import resembling
 from mkbo_plugins.covariance.pretrained import TrainedCovariance
 from mkbo_plugins.space.named import NamedColumns
 from mkbo_plugins.suggestion.advice import VERDICT_FROM, Reason, Suggestion
@@ -58,6 +59,8 @@ class TableForecast:
             below = np.searchsorted(reference, value, side="left") / len(reference)
             target = member.record.target
             prediction = f"the table predicts {predicted:.4g} {target}"
+            if member.campaigns:
+                prediction = f"the campaigns predict {target} {predicted:.2g} standard deviations above their means"
             if member.record.task == "classification":
                 label = int(predicted > 0)
                 name = repr(member.record.classes[label]) if member.record.classes else f"label {2 * label - 1}"
@@ -96,6 +99,16 @@ class TableForecast:
         """Return a function from raw points (M, d) to the logarithms of the chances that they do not fail, (M,)."""
         succeeded, failed = self.unit(trials.X), self.unit(trials.failed)
         return lambda raw: log_success(self.unit(raw), succeeded, failed, 2 * self.least_distance)
+
+    def most_like(self, trials: Trials) -> tuple[tuple[str, float], ...]:
+        """Return which earlier campaigns the outcomes of trials are like; none if there are too few, or no campaigns."""
+        campaigns = [member.fixed.campaigns for member in self.cov.members]
+        if len(trials.y) < VERDICT_FROM or all(of_table is None for of_table in campaigns):
+            return ()
+        Z = [z for _, z in self.cov.fixed.views(self.columns(trials.X))]
+        predictions = [of_table(z) for of_table, z in zip(campaigns, Z, strict=True) if of_table is not None]
+        names = [campaign.name for member in self.cov.members for campaign in member.campaigns]
+        return resembling(np.column_stack(predictions), trials.y, names)
 
     def verdict(self, trials: Trials, form: str) -> Verdict | None:
         """Return whether the tables help and a form suits, by the outcomes of trials; None if there are too few."""

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
-from mkbo_plugins.core.gp.design import upper_confidence_design
 from mkbo_plugins.core.gp.feasibility import is_discredited
 from mkbo_plugins.core.gp.spacing import Spacing, scattered_design
 from mkbo_plugins.covariance.base import Directions
@@ -37,7 +36,7 @@ def first_points(
         picked = scattered_design(spacing, n, len(trials.failed))
     else:
         present = tables.columns(trials.tried)
-        picked = upper_confidence_design(merit, cov.fixed.correlation, Z, n, present=present, spacing=spacing)
+        picked = cov.first_design(Z, direction, n, present=present, spacing=spacing)
     good = merit > np.quantile(merit, GOOD)
     lacking = (
         f"a model needs {FEWEST} outcomes"

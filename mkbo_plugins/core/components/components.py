@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, per_pair
+from mkbo_plugins.core.components.campaigns import Campaigns, OfCampaigns, OfCampaignsFromPoint
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
@@ -316,6 +317,30 @@ class OfDecisionFromPoint:
         return self.x.values[:, None], values[None, :]
 
 
+@dataclass(frozen=True, eq=False)
+class Added:
+    """The sum of two functions of the same points."""
+
+    first: Any
+    second: Any
+
+    @cached_property
+    def value(self) -> Float[Array, "..."]:
+        """Its value."""
+        return self.first.value + self.second.value
+
+    def vjp(
+        self, upstream: Float[Array, "..."], *, second: bool = True
+    ) -> tuple[Float[Array, "... d"], Float[Array, "... d"] | None]:
+        """Return what `Component.vjp`, or `FromPoint.vjp`, does."""
+        (of_x, of_y), (more_x, more_y) = (part.vjp(upstream, second=second) for part in (self.first, self.second))
+        return of_x + more_x, None if of_y is None else of_y + more_y
+
+    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
+        """Return what `Component.composed` does."""
+        return self.first.composed(S) + self.second.composed(S)
+
+
 @dataclass(frozen=True)
 class PretrainedComponents:
     """A machine trained on a table, its re-weighted kernel, and the scales of both over the table's rows.
@@ -330,6 +355,8 @@ class PretrainedComponents:
         Mean and standard deviation of g over the table's rows.
     earlier
         Weighted points of further tables by which the kernel is re-weighted too; g is of the last table alone.
+    campaigns
+        Predictions of campaigns whose mean g predicts; None where the table is of one alone.
     choice, tolerance
         How K^E is evaluated and with what error, as for `CertifiedEvaluator`; no part of what the covariance is.
     """
@@ -339,6 +366,7 @@ class PretrainedComponents:
     decision_mean: float
     decision_spread: float
     earlier: tuple[WeightedPoints, ...] = ()
+    campaigns: Campaigns | None = None
     choice: Choice = field(default="auto", compare=False)
     tolerance: float = field(default=1e-10, compare=False)
     _recent: ValueCache = field(default_factory=lambda: ValueCache(KEPT_VALUES), init=False, compare=False, repr=False)
@@ -428,7 +456,8 @@ class PretrainedComponents:
         names
             ``"base"``, K_2; ``"reweighted"``, K^E over its mean diagonal; ``"normalised"``, normalised K^E;
             ``"feature_distance"``, squared feature distance of K^E over its mean diagonal; ``"moment"``, the product
-            of the standardised decision function at both points; ``"decision_distance"``, its squared difference;
+            of the standardised decision function at both points, to which campaigns add their covariance in the same
+            unit, so that it is their second moment; ``"decision_distance"``, its squared difference;
             ``"decision"``, its mean, which of points paired with themselves is the function itself.
         X, Y
             Frame coordinates, (..., n, d) and (..., n', d); None means Y is X.
@@ -442,6 +471,9 @@ class PretrainedComponents:
                 by_name[name] = KernelGram(self.decision.kernel, X, Y, elementwise)
             elif name in OF_DECISION:
                 by_name[name] = OfDecision(OF_DECISION[name], decided, elementwise)
+                if name == "moment" and self.campaigns is not None:
+                    of_campaigns = OfCampaigns(self.campaigns, self.decision_spread**2, X, Y, elementwise)
+                    by_name[name] = Added(by_name[name], of_campaigns)
             else:
                 formula, has_unit = OF_REWEIGHTED[name]
                 unit = self.mean_diagonal if has_unit else 1.0
@@ -458,6 +490,9 @@ class PretrainedComponents:
                 by_name[name] = KernelGram(self.decision.kernel, x, xp.concat([Y, x]), elementwise=False)
             elif name in OF_DECISION:
                 by_name[name] = OfDecisionFromPoint(OF_DECISION[name], decided, self.recently_decided(Y).values)
+                if name == "moment" and self.campaigns is not None:
+                    of_campaigns = OfCampaignsFromPoint(self.campaigns, self.decision_spread**2, x, Y)
+                    by_name[name] = Added(by_name[name], of_campaigns)
             else:
                 formula, has_unit = OF_REWEIGHTED[name]
                 point_gram = PointGram(formula, self.evaluator_of(name), x, Y)

@@ -32,12 +32,16 @@ class LandmarkFit:
     ----------
     values, errors
         Its values at the landmarks and their standard errors, (m,) each, for noise of the mean squared residual.
+    alpha, bias
+        Coefficients of K_2 at the landmarks, (m,), and the mean.
     residuals
         Held-out prediction minus value of each row, (N,), given kernel, penalty and mean.
     """
 
     values: Float[np.ndarray, " m"]
     errors: Float[np.ndarray, " m"]
+    alpha: Float[np.ndarray, " m"]
+    bias: float
     residuals: Float[np.ndarray, " N"]
 
 
@@ -45,11 +49,12 @@ def landmark_fit(
     kernel: FreeKernel,
     X: Float[np.ndarray, "N d"],
     y: Float[np.ndarray, " N"],
-    landmarks: Int[np.ndarray, " m"],
+    landmarks: Float[np.ndarray, "m d"],
     sample_weight: Float[np.ndarray, " N"] | None = None,
     groups: Shaped[np.ndarray, " N"] | None = None,
+    penalties: Float[np.ndarray, " p"] = PENALTIES,
 ) -> LandmarkFit:
-    """Fit all rows in the span of some; the penalty is the one of least leave-one-out error.
+    """Fit all rows in the span of landmarks; the penalty is the one of least leave-one-out error.
 
     Parameters
     ----------
@@ -58,11 +63,13 @@ def landmark_fit(
     X, y
         Points, (N, d), and values, (N,).
     landmarks
-        Numbers of the rows that span the functions, (m,).
+        Points that span the functions, (m, d).
     sample_weight
         Positive weights of the squared errors, (N,).
     groups
         Group labels, (N,), held out together; None holds out single rows.
+    penalties
+        Those to choose from, in units of the mean of K_2(z, z).
 
     Raises
     ------
@@ -72,7 +79,7 @@ def landmark_fit(
     weight = np.ones(len(y)) if sample_weight is None else sample_weight / np.mean(sample_weight)
     mean, root = float(np.average(y, weights=weight)), np.sqrt(weight)
     residual = root * (y - mean)
-    basis = _Basis.of(kernel, X[landmarks])
+    basis = _Basis.of(kernel, landmarks)
     blocks = list(_blocks(np.arange(len(y)) if groups is None else groups))
     second, first = np.zeros((len(landmarks),) * 2), np.zeros(len(landmarks))
     for rows in blocks:
@@ -80,9 +87,9 @@ def landmark_fit(
         second += F.T @ F
         first += F.T @ residual[rows]
     spectrum, vectors = eigh(second)
-    shrinkage = 1 / (np.maximum(spectrum, 0.0)[:, None] + basis.unit * PENALTIES)
+    shrinkage = 1 / (np.maximum(spectrum, 0.0)[:, None] + basis.unit * penalties)
     coefficients = shrinkage * (vectors.T @ first)[:, None]
-    left = np.empty((len(y), len(PENALTIES)))
+    left = np.empty((len(y), len(penalties)))
     for rows in blocks:
         F = (root[rows, None] * basis(X[rows])) @ vectors
         misfit = F @ coefficients - residual[rows, None]
@@ -94,9 +101,10 @@ def landmark_fit(
                 left[rows[held]] = _without(F[held], misfit[held], shrinkage)
     squared = np.mean(left**2, axis=0)
     best = int(np.argmin(squared))
-    F = basis(X[landmarks]) @ vectors
+    F = basis(landmarks) @ vectors
     variances = squared[best] * (F**2 @ shrinkage[:, best])
-    return LandmarkFit(mean + F @ coefficients[:, best], np.sqrt(variances), left[:, best] / root)
+    alpha = basis.pulled(vectors @ coefficients[:, best])
+    return LandmarkFit(mean + F @ coefficients[:, best], np.sqrt(variances), alpha, mean, left[:, best] / root)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +124,10 @@ class _Basis:
 
     def __call__(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:
         return solve_triangular(self.factor, np.asarray(self.kernel.gram(self.landmarks, X)), lower=True).T
+
+    def pulled(self, coefficients: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+        """Return coefficients of K_2 at the landmarks, (m,), that give what these of the functions do."""
+        return solve_triangular(self.factor, coefficients, lower=True, trans="T")
 
 
 def _blocks(groups: Shaped[np.ndarray, " N"]) -> Iterator[Int[np.ndarray, " n"]]:

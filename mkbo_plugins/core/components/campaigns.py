@@ -1,0 +1,177 @@
+"""Predictions of many earlier campaigns, and the covariance that their differences say to expect.
+
+Each campaign i has a prediction ``g_i(x) = sum_j alpha_ij K_2(z_j, x) + bias_i`` over points z_j that all share. Seen as
+draws of one random function, they have the mean m and the covariance ``1/M sum_i (g_i(x) - m(x)) (g_i(x') - m(x'))``,
+as in empirical Bayesian estimation of a Gaussian process from related functions (Perrone et al., 2018; Wang et al.,
+"Pre-trained Gaussian processes for Bayesian optimization", J. Mach. Learn. Res. 25, 2024). Its cost is that of one
+machine on the common points, however many rows the campaigns have.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from array_api_compat import array_namespace
+from jaxtyping import Float
+
+from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.core.evaluation.value_cache import ValueCache
+from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.reweighted.gram import DifferentiableSum
+from mkbo_plugins.errors import KernelError
+
+KEPT_VALUES = 4
+"""Sets of points for which deviations are kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Campaigns:
+    """The predictions of M campaigns over P common points.
+
+    Parameters
+    ----------
+    kernel
+        The free kernel K_2.
+    points
+        The points z_j in frame coordinates, (P, d).
+    alpha
+        Coefficients, (M, P).
+    bias
+        Constant terms, (M,).
+
+    Raises
+    ------
+    KernelError
+        If shapes disagree, or a value is not finite.
+    """
+
+    kernel: FreeKernel
+    points: Float[np.ndarray, "P d"]
+    alpha: Float[np.ndarray, "M P"]
+    bias: Float[np.ndarray, " M"]
+    _recent: ValueCache = field(default_factory=lambda: ValueCache(KEPT_VALUES), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        values = {name: np.array(getattr(self, name), dtype=float) for name in ("points", "alpha", "bias")}
+        points, alpha, bias = values.values()
+        if points.ndim != 2 or alpha.ndim != 2 or alpha.shape != (len(bias), len(points)) or bias.ndim != 1:
+            shapes = ", ".join(f"{name} {value.shape}" for name, value in values.items())
+            raise KernelError(f"campaigns need points (P, d), alpha (M, P) and bias (M,), got {shapes}")
+        if not all(np.isfinite(value).all() for value in values.values()):
+            raise KernelError("points, alpha and bias of campaigns must hold finite numbers")
+        for name, value in values.items():
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Campaigns):
+            return NotImplemented
+        return self.kernel == other.kernel and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in ("points", "alpha", "bias")
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kernel, (self.points + 0.0).tobytes(), (self.alpha + 0.0).tobytes()))  # 0.0 equals -0.0
+
+    def __call__(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n M"]:
+        """Return the predictions g_i at points (..., n, d), (..., n, M)."""
+        return self._combined(X, self.alpha, self.bias)
+
+    def deviations(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n M"]:
+        """Return (g_i - m) / sqrt(M) at points (..., n, d), (..., n, M), whose products sum to the covariance."""
+        return self._combined(X, *self._centred)
+
+    def recent_deviations(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n M"]:
+        """Return the same, with values kept of points seen a moment ago."""
+        values: Array = self._recent.get("deviations", (X,), self.deviations)
+        return values
+
+    def pull(self, X: Float[Array, "*batch n d"], upstream: Float[Array, "*batch n M"]) -> Float[Array, "*batch n d"]:
+        """Pull a gradient with respect to ``deviations(X)`` back to X."""
+        of_kernel = array_namespace(X).matmul(upstream, constant(self._centred[0], X))
+        return self.kernel.pull(X, constant(self.points, X), of_kernel, second=False)[0]
+
+    @cached_property
+    def _centred(self) -> tuple[Float[np.ndarray, "M P"], Float[np.ndarray, " M"]]:
+        root = np.sqrt(len(self.bias))
+        return (self.alpha - self.alpha.mean(axis=0)) / root, (self.bias - self.bias.mean()) / root
+
+    def _combined(
+        self, X: Float[Array, "*batch n d"], alpha: Float[np.ndarray, "M P"], bias: Float[np.ndarray, " M"]
+    ) -> Float[Array, "*batch n M"]:
+        gram = self.kernel.gram(X, constant(self.points, X))
+        return array_namespace(X).matmul(gram, constant(alpha.T, X)) + constant(bias, X)
+
+
+@dataclass(frozen=True, eq=False)
+class OfCampaigns:
+    """The covariance of campaigns between points (..., n, d) and (..., n', d), divided by a constant."""
+
+    campaigns: Campaigns
+    unit: float
+    X: Float[Array, "... n d"]
+    Y: Float[Array, "... m d"] | None
+    elementwise: bool
+
+    @cached_property
+    def value(self) -> Float[Array, "..."]:
+        """Its value."""
+        return self._products(*self._deviations)
+
+    def vjp(
+        self, upstream: Float[Array, "..."], *, second: bool = True
+    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
+        """Return what `Component.vjp` does."""
+        xp = array_namespace(upstream)
+        of_x, of_y = self._deviations
+        upstream = upstream / self.unit
+        if self.elementwise:
+            to_x, to_y = upstream[..., None] * of_y, upstream[..., None] * of_x
+        else:
+            to_x, to_y = xp.matmul(upstream, of_y), xp.matmul(xp.matrix_transpose(upstream), of_x)
+        Y = self.X if self.Y is None else self.Y
+        return self.campaigns.pull(self.X, to_x), self.campaigns.pull(Y, to_y) if second else None
+
+    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
+        """Return what `Component.composed` does: the value at these very points, without S."""
+        of_x = self.campaigns.deviations(self.X)
+        return self._products(of_x, of_x if self.Y is None else self.campaigns.deviations(self.Y))
+
+    @cached_property
+    def _deviations(self) -> tuple[Float[Array, "... n M"], Float[Array, "... m M"]]:
+        of_x = self.campaigns.recent_deviations(self.X)
+        return of_x, of_x if self.Y is None else self.campaigns.recent_deviations(self.Y)
+
+    def _products(self, of_x: Float[Array, "... n M"], of_y: Float[Array, "... m M"]) -> Float[Array, "..."]:
+        xp = array_namespace(of_x)
+        if self.elementwise:
+            return xp.sum(of_x * of_y, axis=-1) / self.unit
+        return xp.matmul(of_x, xp.matrix_transpose(of_y)) / self.unit
+
+
+@dataclass(frozen=True, eq=False)
+class OfCampaignsFromPoint:
+    """The covariance of campaigns from a point (1, d) to others (m, d) and itself, divided by a constant."""
+
+    campaigns: Campaigns
+    unit: float
+    x: Float[Array, "1 d"]
+    Y: Float[Array, "m d"]
+
+    @cached_property
+    def value(self) -> Float[Array, "1 n"]:
+        """Its value."""
+        of_x, of_all = self._deviations
+        return array_namespace(of_x).matmul(of_x, of_all.T) / self.unit
+
+    def vjp(self, upstream: Float[Array, "k n"], *, second: bool = True) -> tuple[Float[Array, "k d"], None]:
+        """Return what `FromPoint.vjp` does."""
+        xp = array_namespace(upstream)
+        to_x = xp.matmul(upstream / self.unit, self._deviations[1])[:, None, :]
+        points = xp.broadcast_to(self.x, (upstream.shape[0], *self.x.shape))
+        return self.campaigns.pull(points, to_x)[:, 0, :], None
+
+    @cached_property
+    def _deviations(self) -> tuple[Float[Array, "1 M"], Float[Array, "n M"]]:
+        of_x = self.campaigns.deviations(self.x)
+        return of_x, array_namespace(of_x).concat([self.campaigns.recent_deviations(self.Y), of_x])

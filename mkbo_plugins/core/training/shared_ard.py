@@ -1,0 +1,67 @@
+"""Coordinate weights that several tables share, by the sum of their log evidences.
+
+Each table is a process of its own, of one covariance and one noise variance: what a table of few rows cannot say of its
+length scales, the others do.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from mkbo_plugins.core.gp.map_fit import map_fit
+from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.priors import log_prior_of_logarithms, table_priors
+from mkbo_plugins.core.training.ard import TableEvidence
+
+START = 0.3
+"""Length scales from which the search begins, in units of their prior median."""
+
+
+class SharedArd(NamedTuple):
+    """What tables share.
+
+    Parameters
+    ----------
+    kernel
+        The kernel with its weights.
+    noise
+        Variance of the noise in units of the amplitude of K_2.
+    converged
+        Whether the optimiser met its tolerance.
+    """
+
+    kernel: FreeKernel
+    noise: float
+    converged: bool
+
+
+def shared_ard(
+    tables: Sequence[TableEvidence],
+    ranges: Float[np.ndarray, " d"],
+    *,
+    ard: bool,
+    report: Callable[[int, int | None], None] | None = None,
+) -> SharedArd:
+    """Fit the processes of several tables by maximum a posteriori, with common hyperparameters.
+
+    Parameters
+    ----------
+    tables
+        Each table's evidence as a function of log weights, log amplitude and log noise, its values standardised.
+    ranges, ard, report
+        As for `mkbo_plugins.core.training.ard.ard_map`.
+    """
+    priors, steps = table_priors(ranges, ard=ard), itertools.count(1)
+
+    def log_evidence(theta: Float[np.ndarray, " p"]) -> tuple[float, Float[np.ndarray, " p"]]:
+        values, slopes = zip(*(table.log_evidence(theta) for table in tables), strict=True)
+        return float(sum(values)), np.sum(slopes, axis=0)
+
+    start = np.array([prior.log_mean - 2 * np.log(START) for prior in priors[:-2]] + [0.0, -3.0])
+    callback = None if report is None else lambda _: report(next(steps), None)
+    fit = map_fit(log_evidence, priors, [start], log_prior_of_logarithms, callback=callback)
+    kernel, amplitude, noise = tables[0].unpack(fit.x)
+    return SharedArd(kernel, noise / amplitude, bool(fit.success))

@@ -1,0 +1,167 @@
+"""Many earlier campaigns as one covariance: trained, saved, and the same kernel in every host."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from gpytorch.kernels import Kernel
+from skopt.space import Real
+
+from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+from mkbo_plugins.core.forms import get_form
+from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.errors import FitError, KernelError, TableError
+
+SPACE = ParameterSpace.from_dict({"a": (0.0, 2.0), "b": {"bounds": (1.0, 100.0), "log": True}})
+QUICK = {"progress": False, "n_jobs": 1}
+
+
+def outcome(X, shift):
+    """Return outcomes of a campaign: a bump whose place is its own, in units of its own."""
+    unit = np.asarray(SPACE.to_coordinates(X, "unit"))
+    bump = np.exp(-8 * ((unit[:, 0] - 0.3 - 0.1 * shift) ** 2 + (unit[:, 1] - 0.6) ** 2))
+    return 10.0 ** (shift + 1) * (bump + shift)
+
+
+def runs(campaigns=4, rows=14):
+    """Return a table of campaigns."""
+    parts = []
+    for i in range(campaigns):
+        X = SPACE.sobol(rows, seed=i)
+        parts.append(pd.DataFrame(X, columns=SPACE.names).assign(study=f"study {i}", y=outcome(X, i)))
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.fixture(scope="module", params=["gp", "svm"])
+def cov(request):
+    """Return a covariance of four campaigns."""
+    grids = {"C": 3.0, "epsilon": 0.05, "sigma": 0.5} if request.param == "svm" else {}
+    return pretrain(runs(), "y", SPACE, by="study", trainer=request.param, **grids, **QUICK)
+
+
+def test_each_campaign_is_named_and_predicts_in_its_own_unit(cov):
+    table = runs()
+    assert [campaign.name for campaign in cov.campaigns] == [f"study {i}" for i in range(4)]
+    for i, campaign in enumerate(cov.campaigns):
+        own = table[table["study"] == campaign.name]
+        assert campaign.rows == 14
+        assert campaign.target_mean == pytest.approx(own["y"].mean())
+        assert campaign.target_spread == pytest.approx(own["y"].std(ddof=0))
+        predicted = cov.fixed.campaigns(cov.to_coordinates(own[list(SPACE.names)]))[:, i]
+        standardised = (own["y"] - campaign.target_mean) / campaign.target_spread
+        assert np.corrcoef(predicted, standardised)[0, 1] > 0.95
+        assert campaign.explained > 0.5
+
+
+def test_the_machine_predicts_the_mean_of_the_campaigns(cov):
+    X = SPACE.sobol(200, seed=9)
+    mean = cov.fixed.campaigns(cov.to_coordinates(X)).mean(axis=1)
+    atol = 1e-12 if cov.record.trainer == "gp" else 0.3 * mean.std()
+    np.testing.assert_allclose(cov.predict(X), mean, atol=atol)
+
+
+def test_a_saved_covariance_is_the_same(cov, tmp_path):
+    cov.save(tmp_path / "runs.mkbo.json")
+    read = PretrainedCovariance.load(tmp_path / "runs.mkbo.json")
+    assert read == cov
+    assert read.fingerprint == cov.fingerprint
+    X = SPACE.sobol(8)
+    np.testing.assert_array_equal(read.gram(X, form="moment"), cov.gram(X, form="moment"))
+
+
+def test_a_single_campaign_gives_what_its_table_gives():
+    one = runs(1)
+    alone = pretrain(one.drop(columns="study"), "y", SPACE, trainer="gp", **QUICK)
+    assert pretrain(one, "y", SPACE, by="study", trainer="gp", **QUICK) == alone
+    assert "campaigns" not in alone.to_content()
+
+
+def test_tables_are_pooled_as_a_column_says():
+    table = runs(3)
+    parts = [part.drop(columns="study") for _, part in table.groupby("study")]
+    pooled = pretrain(parts, "y", SPACE, combine="pool", trainer="gp", **QUICK)
+    by_column = pretrain(table, "y", SPACE, by="study", trainer="gp", **QUICK)
+    assert [campaign.name for campaign in pooled.campaigns] == ["table 1", "table 2", "table 3"]
+    assert pooled.fixed == by_column.fixed
+
+
+@pytest.mark.parametrize("form", ["moment", "similarity_link"])
+def test_every_host_has_the_same_covariance(cov, form):
+    from mkbo_plugins.botorch import PretrainedKernel as TorchKernel
+    from mkbo_plugins.skopt import PretrainedKernel as SkoptKernel
+    from mkbo_plugins.skopt import pretrained_regressor
+
+    X = SPACE.sobol(7, seed=3)
+    frame, unit = (np.asarray(SPACE.to_coordinates(X, name)) for name in (cov.frame, "unit"))
+    model = FormModel(cov.fixed, form, 2)
+    theta = np.log([*(0.5 + 0.1 * np.arange(len(get_form(form).hyperparameters))), 0.4, 0.7])
+    wanted = model.value(model.pairs(Points(frame, unit)), theta)
+
+    kernel: Kernel = TorchKernel(cov, form=form).double()
+    for name, value in zip(get_form(form).hyperparameters, np.exp(theta), strict=False):
+        kernel.set_scale(name, value)
+    kernel.stock.lengthscale = torch.tensor([0.4, 0.7], dtype=torch.double)
+    with torch.no_grad():
+        np.testing.assert_allclose(kernel(torch.tensor(frame)).to_dense().numpy(), wanted, atol=1e-10)
+
+    dimensions = [Real(0.0, 2.0, name="a"), Real(1.0, 100.0, prior="log-uniform", name="b")]
+    columns = pretrained_regressor(cov, dimensions, form=form).kernel.columns
+    skopt = SkoptKernel(cov, columns, form=form).clone_with_theta(theta)
+    np.testing.assert_allclose(skopt(unit), wanted, atol=1e-10)
+
+
+def test_first_points_improve_on_every_campaign_in_turn():
+    cov = pretrain(runs(), "y", SPACE, by="study", trainer="gp", **QUICK)
+    points = cov.starting_points(3, direction="same")
+    raw = pd.DataFrame(points)[list(SPACE.names)].to_numpy()
+    alone = cov.fixed.campaigns(cov.to_coordinates(SPACE.sobol(1024)))
+    reached = cov.fixed.campaigns(cov.to_coordinates(raw)).max(axis=0)
+    assert (reached > np.quantile(alone, 0.9, axis=0)).all()
+    opposite = pd.DataFrame(cov.starting_points(1, direction="opposite"))[list(SPACE.names)].to_numpy()
+    assert cov.predict(opposite)[0] < cov.predict(raw[:1])[0]
+
+
+def test_a_campaign_like_the_target_is_found(cov):
+    X = SPACE.sobol(30, seed=11)
+    found = cov.most_like(X, outcome(X, 3))
+    assert found[0][0] == "study 3"
+    assert found[0][1] > 0.9
+    assert [value for _, value in found] == sorted((value for _, value in found), reverse=True)
+    with pytest.raises(KernelError, match="by="):
+        pretrain(runs(1), "y", SPACE, by="study", trainer="gp", **QUICK).most_like(X, outcome(X, 0))
+
+
+def test_new_levels_and_widened_spaces_keep_campaigns():
+    space = ParameterSpace.from_dict({"a": (0.0, 1.0), "kind": ["x", "y"]})
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.random(24), "kind": ["x", "y"] * 12, "study": [1] * 12 + [2] * 12})
+    table["q"] = np.sin(5 * table["a"]) + (table["kind"] == "x") * table["study"]
+    cov = pretrain(table, "q", space, by="study", trainer="gp", **QUICK)
+    wide = cov.with_levels({"kind": ["z"]})
+    points = table[["a", "kind"]].head(6)
+    np.testing.assert_allclose(wide.gram(points, form="moment"), cov.gram(points, form="moment"), atol=1e-12)
+    assert np.isfinite(wide.gram([{"a": 0.3, "kind": "z"}], form="moment")).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "error", "words"),
+    [
+        (lambda t: t, {"by": "studie"}, TableError, "is not a column.*did you mean 'study'"),
+        (lambda t: t, {"by": "a"}, TableError, "tell campaigns apart"),
+        (lambda t: t, {"by": 3}, TableError, "must name a column"),
+        (lambda t: t.assign(study=t["study"].where(t.index != 5)), {"by": "study"}, TableError, "empty in row 5"),
+        (lambda t: t.head(16), {"by": "study"}, TableError, "study 'study 1'.*2"),
+        (
+            lambda t: t.assign(y=t["y"].where(t["study"] != "study 2", 7.0)),
+            {"by": "study"},
+            TableError,
+            "study 2.*const",
+        ),
+        (lambda t: t, {"by": "study", "resume": "x"}, FitError, "no resume"),
+        (lambda t: [t, t], {"by": "study"}, TableError, "combine='pool'"),
+        (lambda t: t, {"combine": "pool"}, TableError, "list of DataFrames"),
+    ],
+)
+def test_what_cannot_be_campaigns_is_said(change, arguments, error, words):
+    with pytest.raises(error, match=words):
+        pretrain(change(runs()), "y", SPACE, **QUICK, **arguments)
