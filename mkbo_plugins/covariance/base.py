@@ -264,10 +264,10 @@ class Covariance(ABC):
         list of mappings
             Points as names and values in raw units, best first. Each maximises the predicted (or, for
             ``"opposite"``, the negated) standardised target plus one posterior standard deviation of the base
-            kernel given the points before it (of a covariance of campaigns whose direction is known: the expected
-            improvement, on the points before it, of a function like one of the campaigns), among points that are at least `least_distance` of
+            kernel given the points before it, among points that are at least `least_distance` of
             `mkbo_plugins.core.gp.spacing` apart in the parameters, however smooth the table is. Of several tables,
-            predictions are averaged and kernels multiplied.
+            predictions are averaged and kernels multiplied. Of campaigns, each maximises the expected improvement
+            on the points before it of a function that is like one of the campaigns.
 
         Raises
         ------

@@ -355,7 +355,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         tables = zip(self.fixed.earlier, self.earlier, strict=True)
         earlier = [encode_points(table) | {"record": record.to_content()} for table, record in tables]
         # Files of a single table know nothing of further ones.
-        further = {"earlier": earlier} if earlier else {}
+        further: dict[str, Any] = {"earlier": earlier} if earlier else {}
         if self.fixed.campaigns is not None:
             further["campaigns"] = encode_campaigns(self.fixed.campaigns, self.campaigns)
         return further | {

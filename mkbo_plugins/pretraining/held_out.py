@@ -76,8 +76,8 @@ def held_out(
     record = cov.record
     if cov.campaigns:
         raise TableError(
-            "held-out predictions are of one table, and this covariance is of several campaigns; cov.campaigns says how "
-            "well each predicts its own rows"
+            "held-out predictions are of one table, and this covariance is of several campaigns; cov.campaigns says "
+            "how well each predicts its own rows"
         )
     task: Task = "classification" if record.task == "classification" else "regression"
     data = joined_replicates(

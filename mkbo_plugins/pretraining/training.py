@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,9 +12,9 @@ from mkbo_plugins.core import Exponential, FreeKernel, Linear, Polynomial, Squar
 from mkbo_plugins.covariance.combined import CombinedCovariance
 from mkbo_plugins.covariance.limits import COORDINATES, SUPPORT
 from mkbo_plugins.covariance.record import TRAINERS, Trainer
-from mkbo_plugins.errors import FitError
+from mkbo_plugins.errors import FitError, MkboWarning
 from mkbo_plugins.pretraining.campaigns import CAMPAIGN, campaign_labels, campaigns_of, fit_campaigns, pooled
-from mkbo_plugins.pretraining.inputs import check_alike, sources_of
+from mkbo_plugins.pretraining.inputs import Source, check_alike, sources_of
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, fit_table
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, check_frame
@@ -202,22 +202,31 @@ def pretrain(
             tables.append(data)
             rows.append(Rows.of(data, source.space, settings))
     campaigns = [] if labels is None else campaigns_of(tables[0], labels, str(by), sources[0].space, settings)
-    fits: list[Fitted] = []
     if len(campaigns) > 1:
         fits = [fit_campaigns(campaigns, sources[0].space, settings)]
     else:
-        for source, one in zip(reversed(sources), reversed(rows), strict=True):
-            with source.named_errors():
-                fits.append(fit_table(one, settings, fits[0].cov.kernel if combine == "chain" and fits else None))
-        fits.reverse()
-    for source, fit in zip(sources, fits, strict=True):
-        for note in fit.notes:
-            if isinstance(note, Warning):
-                warnings.warn(source.named(note), stacklevel=2)
+        fits = _fit_each(sources, rows, settings, chain=combine == "chain")
+    for note in _warnings(sources, fits):
+        warnings.warn(note, stacklevel=2)
     covs = [fit.cov for fit in fits]
     if len(covs) == 1:
         return covs[0]
     return chained(covs[:-1], covs[-1], rows[-1].trained) if combine == "chain" else CombinedCovariance(tuple(covs))
+
+
+def _fit_each(sources: Sequence[Source], rows: Sequence[Rows], settings: Settings, *, chain: bool) -> list[Fitted]:
+    """Return the covariance of each table; in a chain all have the kernel of the last one."""
+    fits: list[Fitted] = []
+    for source, one in zip(reversed(sources), reversed(rows), strict=True):
+        with source.named_errors():
+            fits.append(fit_table(one, settings, fits[0].cov.kernel if chain and fits else None))
+    return fits[::-1]
+
+
+def _warnings(sources: Sequence[Source], fits: Sequence[Fitted]) -> Iterator[MkboWarning]:
+    """Yield what deserves a look in fits and is no mere note, each with the name of its table."""
+    for source, fit in zip(sources, fits, strict=True):
+        yield from (source.named(note) for note in fit.notes if isinstance(note, MkboWarning))
 
 
 def _check_several(tables: int, combine: str, trainer: str, resume: Any) -> None:

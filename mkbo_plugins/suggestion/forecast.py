@@ -101,7 +101,7 @@ class TableForecast:
         return lambda raw: log_success(self.unit(raw), succeeded, failed, 2 * self.least_distance)
 
     def most_like(self, trials: Trials) -> tuple[tuple[str, float], ...]:
-        """Return which earlier campaigns the outcomes of trials are like; none if there are too few, or no campaigns."""
+        """Return which earlier campaigns the outcomes of trials are like; none where there are too few of either."""
         campaigns = [member.fixed.campaigns for member in self.cov.members]
         if len(trials.y) < VERDICT_FROM or all(of_table is None for of_table in campaigns):
             return ()

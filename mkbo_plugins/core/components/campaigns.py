@@ -1,10 +1,10 @@
 """Predictions of many earlier campaigns, and the covariance that their differences say to expect.
 
-Each campaign i has a prediction ``g_i(x) = sum_j alpha_ij K_2(z_j, x) + bias_i`` over points z_j that all share. Seen as
-draws of one random function, they have the mean m and the covariance ``1/M sum_i (g_i(x) - m(x)) (g_i(x') - m(x'))``,
-as in empirical Bayesian estimation of a Gaussian process from related functions (Perrone et al., 2018; Wang et al.,
-"Pre-trained Gaussian processes for Bayesian optimization", J. Mach. Learn. Res. 25, 2024). Its cost is that of one
-machine on the common points, however many rows the campaigns have.
+Each campaign i has a prediction ``g_i(x) = sum_j alpha_ij K_2(z_j, x) + bias_i`` over points z_j that all share. Seen
+as draws of one random function, they have the mean m and the covariance ``1/M sum_i (g_i(x) - m(x)) (g_i(x') -
+m(x'))``, as in empirical Bayesian estimation of a Gaussian process from related functions (Wang et al., "Pre-trained
+Gaussian processes for Bayesian optimization", J. Mach. Learn. Res. 25, 2024). Its cost is that of one machine on the
+common points, however many rows the campaigns have.
 """
 
 from dataclasses import dataclass, field
