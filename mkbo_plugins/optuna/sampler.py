@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,16 @@ from mkbo_plugins.covariance.pretrained import trained
 from mkbo_plugins.errors import MkboError, NothingLeftError, SpaceWarning
 from mkbo_plugins.optuna.distributions import Distributions, checked, values_at
 from mkbo_plugins.optuna.searchspace import SearchSpace, common_distributions
-from mkbo_plugins.optuna.trials import FIRST_LOOK, PROPOSED, StudyTrials, enqueued
+from mkbo_plugins.optuna.trials import FIRST_LOOK, PROPOSED, StudyTrials, enqueued, is_unknown
 from mkbo_plugins.space.levels import as_level
 from mkbo_plugins.space.matching import check_mapping
 from mkbo_plugins.space.parameters import Level
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.suggestion.advice import Advice
 from mkbo_plugins.suggestion.candidates import SPREAD
+
+MOST_AHEAD = 8
+"""Trials of other workers, begun before and not proposed yet, that are thought of."""
 
 _TURNED: Mapping[str, str] = {"same": "opposite", "opposite": "same"}
 
@@ -94,8 +98,9 @@ class PretrainedSampler(BaseSampler):
 
     Failed trials make others near them less attractive, as `mkbo_plugins.core.gp.feasibility.log_success` says, and so
     do pruned ones: their last intermediate value is not the objective's and never taken for it. Trials with an infinite
-    value are failed ones. Running and enqueued trials are pending: their outcomes are averaged over. A worker that was
-    killed leaves a running trial behind until a heartbeat of the storage lets Optuna fail it.
+    value are failed ones. Running and enqueued trials are pending: their outcomes are averaged over. While workers
+    search at the same time, each leaves as many points to the others as have begun before it. A worker that was killed
+    leaves a running trial behind until a heartbeat of the storage lets Optuna fail it.
     """
 
     def __init__(
@@ -248,12 +253,15 @@ class PretrainedSampler(BaseSampler):
         return SearchSpace.of(self.cov.space, distributions, self.fixed)
 
     def _advice(self, study: Study, trial: FrozenTrial, space: SearchSpace, judged: bool) -> Advice:
-        known = StudyTrials.of(_others(study, trial), space)
+        others = _others(study, trial)
+        known = StudyTrials.of(others, space)
+        ahead = sum(is_unknown(other) and other.number < trial.number for other in others)
         minimise = study.directions[0] == StudyDirection.MINIMIZE
         seed = int(np.random.SeedSequence([self.seed, trial.number]).generate_state(1)[0])
-        return suggest(
+        advice = suggest(
             self.cov,
             known.trials,
+            1 + min(ahead, MOST_AHEAD),
             space=space.target,
             fixed=space.fixed,
             candidates=_with_enqueued(space.target, enqueued(trial), seed),
@@ -265,6 +273,8 @@ class PretrainedSampler(BaseSampler):
             judged=judged,
             seed=seed,
         )
+        # Workers that search at the same time know the same, and would all find the same best point.
+        return replace(advice, suggestions=advice.suggestions[-1:])
 
 
 def _others(study: Study, trial: FrozenTrial) -> list[FrozenTrial]:

@@ -90,6 +90,11 @@ def known_levels(trial: FrozenTrial) -> dict[str, Level]:
     return {**proposed, **_as_levels(enqueued(trial)), **_as_levels(values)}
 
 
+def is_unknown(trial: FrozenTrial) -> bool:
+    """Return whether a trial has begun, but nothing of it is known yet."""
+    return trial.state == TrialState.RUNNING and not known_levels(trial)
+
+
 def enqueued(trial: FrozenTrial) -> Mapping[str, Any]:
     """Return the values that a trial was enqueued with."""
     return trial.system_attrs.get("fixed_params", {})
