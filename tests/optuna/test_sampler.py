@@ -401,24 +401,3 @@ def test_several_objectives_are_refused(plane_cov):
     study = optuna.create_study(directions=["minimize", "minimize"], sampler=PretrainedSampler(plane_cov))
     with pytest.raises(MkboError, match=r"2 objectives.*mkbo_plugins\.ax"):
         study.ask(PLANE)
-
-
-WRONG = [
-    ({"cov": "file.json"}, "cov must be a PretrainedCovariance, got str"),
-    ({"form": "best"}, "best"),
-    ({"initial_trials": 2}, "initial_trials must be a whole number from 3"),
-    ({"direction": "up"}, "'up'"),
-    ({"form": "stock", "direction": "same"}, "form='stock'"),
-    ({"fixed": ["a"]}, "fixed must be a mapping"),
-    ({"distributions": {"a": (0, 1)}}, "distributions must be a mapping"),
-    ({"distributions": PLANE, "fixed": {"a": 1.0}}, "both fixed and in the study"),
-    ({"independent_sampler": "tpe"}, "independent_sampler must be a sampler of Optuna, got str"),
-    ({"constraints_func": 1.0}, "constraints_func must be a function"),
-    ({"seed": -1}, "seed must be a whole number from 0"),
-]
-
-
-@pytest.mark.parametrize(("changed", "words"), WRONG, ids=[str(changed) for changed, _ in WRONG])
-def test_wrong_arguments_are_named(plane_cov, changed, words):
-    with pytest.raises(MkboError, match=words):
-        PretrainedSampler(**{"cov": plane_cov, **changed})
