@@ -147,11 +147,7 @@ class PretrainedSampler(BaseSampler):
         MkboError
             If the study has several objectives, or completed trials but none with all of the table's parameters.
         """
-        if len(study.directions) > 1:
-            raise MkboError(
-                f"the study has {len(study.directions)} objectives, and PretrainedSampler proposes trials for one; "
-                "optimise one of them here, or several with mkbo_plugins.ax"
-            )
+        _check_objective(study)
         return dict(self._distributions(_others(study, trial)))
 
     def sample_relative(
@@ -164,7 +160,11 @@ class PretrainedSampler(BaseSampler):
         MkboError
             As `mkbo_plugins.botorch.suggest.suggest`.
         """
-        space = self._space(search_space)
+        # A sampler around this one may have taken parameters out of the search space.
+        distributions = self._distributions(_others(study, trial))
+        if distributions and all(distribution.single() for distribution in distributions.values()):
+            return {}
+        space = self._space(distributions)
         if set(space.target.names) <= enqueued(trial).keys():
             return {}
         try:
@@ -173,14 +173,21 @@ class PretrainedSampler(BaseSampler):
             warnings.warn(f"{error}: {self._other} proposes the trial", SpaceWarning, stacklevel=2)
             return {}
         point = dict(advice.suggestions[0].point)
-        key = PROPOSED if search_space else FIRST_LOOK
+        key = PROPOSED if distributions else FIRST_LOOK
         study._storage.set_trial_system_attr(trial._trial_id, key, point)
-        return space.values(point) if search_space else {}
+        return {name: value for name, value in space.values(point).items() if name in search_space}
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Return a value of another parameter, by the independent sampler."""
+        """Return a value of another parameter, by the independent sampler.
+
+        Raises
+        ------
+        MkboError
+            If the study has several objectives.
+        """
+        _check_objective(study)
         first: dict[str, Level] = trial.system_attrs.get(FIRST_LOOK, {})
         if param_name in first:
             for value in values_at(param_distribution, first[param_name]):
@@ -275,6 +282,14 @@ class PretrainedSampler(BaseSampler):
         )
         # Workers that search at the same time know the same, and would all find the same best point.
         return replace(advice, suggestions=advice.suggestions[-1:])
+
+
+def _check_objective(study: Study) -> None:
+    if len(study.directions) > 1:
+        raise MkboError(
+            f"the study has {len(study.directions)} objectives, and PretrainedSampler proposes trials for one; "
+            "optimise one of them here, or several with mkbo_plugins.ax"
+        )
 
 
 def _others(study: Study, trial: FrozenTrial) -> list[FrozenTrial]:

@@ -79,7 +79,7 @@ class SearchSpace:
 
     def values(self, point: Mapping[str, Level]) -> dict[str, Any]:
         """Return the study's values at a point, those of constant parameters left to the study."""
-        return {name: values_at(self.distributions[name], level)[0] for name, level in point.items()}
+        return {name: values_at(d, point[name])[0] for name, d in self.distributions.items() if name in point}
 
 
 def common_distributions(trials: Sequence[FrozenTrial], needed: set[str]) -> Distributions:
