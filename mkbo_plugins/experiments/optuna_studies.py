@@ -7,6 +7,7 @@ really trained; the error of an XGBoost configuration is a regression's, on 5,00
     python -m mkbo_plugins.experiments.optuna_studies --out FOLDER [--data FOLDER]
 """
 
+import warnings
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -120,17 +121,23 @@ def _pretrained(folder: Path, name: str, task: Task) -> PretrainedCovariance:
     return PretrainedCovariance.load(path)
 
 
+def _sampler(folder: Path, name: str, task: Task, sampler: str, seed: int) -> optuna.samplers.BaseSampler:
+    if sampler == PLAIN:
+        return optuna.samplers.GPSampler(seed=seed)
+    if sampler != SAMPLERS[-1]:
+        return optuna.samplers.TPESampler(seed=seed)
+    cov = _pretrained(folder, name, task)
+    return PretrainedSampler(cov, direction="same", distributions=task.distributions, seed=seed)
+
+
 def _run(folder: Path, name: str, path: Path | None, sampler: str, seed: int, trials: int) -> Campaign:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     task = _task(name, path)
-    made = {
-        PLAIN: lambda: optuna.samplers.GPSampler(seed=seed),
-        "PretrainedSampler": lambda: PretrainedSampler(
-            _pretrained(folder, name, task), direction="same", distributions=task.distributions, seed=seed
-        ),
-    }.get(sampler, lambda: optuna.samplers.TPESampler(seed=seed))()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # GPSampler says that it may change
+        made = _sampler(folder, name, task, sampler, seed)
     study = optuna.create_study(sampler=made)
-    for setting in _best(task) if "enqueued" in sampler else []:
+    for setting in _best(task)[:trials] if "enqueued" in sampler else []:
         study.enqueue_trial(setting)
     for _ in range(trials):
         trial = study.ask(dict(task.distributions))

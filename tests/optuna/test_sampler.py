@@ -9,7 +9,7 @@ import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 
-from mkbo_plugins import ParameterSpace, pretrain
+from mkbo_plugins import CombinedCovariance, ParameterSpace, pretrain
 from mkbo_plugins.botorch import pretrained_gp
 from mkbo_plugins.botorch.suggest import suggest
 from mkbo_plugins.errors import MkboError, SpaceError, SpaceWarning, TableError, TableWarning
@@ -381,6 +381,28 @@ def test_a_space_that_is_used_up_goes_on_with_the_independent_sampler(plane_cov)
     assert len({tuple(trial.params.values()) for trial in study.trials}) == 6
     with pytest.warns(SpaceWarning, match="TPESampler proposes the trial"):
         study.ask(small)
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_a_sampler_around_it_may_fix_parameters(plane_cov):
+    study = plane(study_with(PretrainedSampler(plane_cov, direction="same", initial_trials=3, seed=0)), 4)
+    study.sampler = optuna.samplers.PartialFixedSampler({"a": 0.25}, study.sampler)
+    plane(study, 2)
+    for trial in study.trials[4:]:
+        assert trial.params == {"a": 0.25, "b": trial.system_attrs["mkbo:proposed"]["b"]}
+
+
+def test_several_tables_have_a_direction_each(plane_cov):
+    other = pretrain(
+        (plane_cov.space.sobol(12, 1), plane_cov.space.sobol(12, 1)[:, 0]), space=plane_cov.space, trainer="gp"
+    )
+    both = CombinedCovariance((plane_cov, other))
+    for direction, large in (("maximize", True), ("minimize", False)):
+        sampler = PretrainedSampler(both, direction=["unknown", "same"], initial_trials=3, seed=0)
+        study = plane(study_with(sampler, direction), 4)
+        assert (study.trials[0].params["a"] > 0.5) == large
+    with pytest.raises(MkboError, match="one for each of 2 tables"):
+        PretrainedSampler(both, direction=["same"])
 
 
 def test_threads_share_a_sampler(plane_cov):
