@@ -100,7 +100,7 @@ class PretrainedSampler(BaseSampler):
     do pruned ones: their last intermediate value is not the objective's and never taken for it. Trials with an infinite
     value are failed ones. Running and enqueued trials are pending: their outcomes are averaged over. While workers
     search at the same time, each leaves as many points to the others as have begun before it. A worker that was killed
-    leaves a running trial behind until a heartbeat of the storage lets Optuna fail it.
+    leaves a running trial behind, pending to all others, until a heartbeat of the storage lets Optuna fail it.
     """
 
     def __init__(
