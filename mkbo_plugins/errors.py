@@ -25,6 +25,10 @@ class ArtefactError(MkboError):
     """A saved covariance is damaged, altered, of another kind, or of a newer version."""
 
 
+class NothingLeftError(MkboError):
+    """All settings of a space, or all candidates, have been tried."""
+
+
 class MkboWarning(UserWarning):
     """Base of every warning of this package."""
 

@@ -246,11 +246,13 @@ def host_calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     import torch
     from ax.api.client import Client
     from ax.api.configs import RangeParameterConfig
+    from optuna.distributions import FloatDistribution
     from skopt.space import Real
 
     from mkbo_plugins.ax import use_pretrained
     from mkbo_plugins.botorch import pretrained_gp
     from mkbo_plugins.botorch.suggest import suggest
+    from mkbo_plugins.optuna import PretrainedSampler
     from mkbo_plugins.skopt import pretrained_regressor
     from mkbo_plugins.trials import Trials
 
@@ -266,13 +268,17 @@ def host_calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     raw, outcomes = torch.tensor(X), torch.tensor(y)[:, None]
     model = {"train_X": raw, "train_Y": outcomes, "names": None, "train_Yvar": torch.full_like(outcomes, 0.1)}
     advice = {"trials": Trials(X, y, X[:0]), "n": 1, "candidates": X, "minimise": False, "noise": None, "required": ()}
+    advice |= {"initial": 3, "judged": True}
     experiment = {"client": client, "initial_trials": 2, "rename": None, "select": False, "seed": 0}
     regressor = {"dimensions": [Real(0.0, 1.0, name=name) for name in "ab"], "names": None, "noise": "gaussian"}
     regressor |= {"inputs": "auto", "n_restarts_optimizer": 0, "random_state": 0}
+    sampler = {"distributions": {name: FloatDistribution(0.0, 1.0) for name in "ab"}, "initial_trials": 3, "seed": 0}
+    sampler |= {"independent_sampler": None, "constraints_func": None}
     return {
         "pretrained_gp": (pretrained_gp, shared | model | {"space": space}),
         "suggest": (suggest, shared | advice | {"space": space, "seed": 0}),
         "use_pretrained": (use_pretrained, shared | experiment),
+        "PretrainedSampler": (PretrainedSampler, shared | sampler),
         "pretrained_regressor": (pretrained_regressor, shared | regressor),
     }
 

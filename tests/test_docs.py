@@ -82,6 +82,7 @@ def test_links_and_names_exist(path):
 def test_contributing_names_what_exists():
     """Paths, tests after two colons, and dotted names, each from the top or from the package."""
     pytest.importorskip("ax")
+    pytest.importorskip("optuna")
     pytest.importorskip("skopt")
     names = re.findall(r"`([\w./]+?)(?:::(\w+))?`", CONTRIBUTING.read_text(encoding="utf-8"))
     paths = [(name, test) for name, test in names if "/" in name or name.endswith((".py", ".toml"))]
@@ -104,7 +105,7 @@ def test_contributing_has_a_line_for_every_room():
 
 
 def test_the_api_reference_is_up_to_date():
-    for name in ("botorch", "ax", "skopt", "matplotlib"):
+    for name in ("botorch", "ax", "optuna", "skopt", "matplotlib"):
         pytest.importorskip(name)
     spec = importlib.util.spec_from_file_location("api_reference", ROOT / "tools" / "api_reference.py")
     tool = importlib.util.module_from_spec(spec)

@@ -63,7 +63,7 @@ def test_arguments_of_any_kind(tmp_path, monkeypatch):
 
 
 def test_arguments_of_any_kind_in_hosts():
-    for host in ("torch", "ax", "skopt"):
+    for host in ("torch", "ax", "optuna", "skopt"):
         pytest.importorskip(host)
     calls, rng = host_calls(), random.Random(0)
     found = [try_arguments(calls, rng) for _ in range(100)]

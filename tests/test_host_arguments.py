@@ -29,12 +29,23 @@ WRONG = [
     ("use_pretrained", {"rename": "same"}, ["rename", "mapping", "str"]),
     ("use_pretrained", {"rename": {"power": "p"}, "direction": "same"}, ["'power'", "['a', 'b']"]),
     ("use_pretrained", {"fixed": {"power": 1.0}, "direction": "same"}, ["'power'", "['a', 'b']"]),
+    ("PretrainedSampler", {"cov": "file.json"}, ["cov", "PretrainedCovariance", "str"]),
+    ("PretrainedSampler", {"form": "best"}, ["best"]),
+    ("PretrainedSampler", {"form": "stock", "direction": "same"}, ["form='stock'"]),
+    ("PretrainedSampler", {"initial_trials": 2}, ["initial_trials", "whole number from 3", "2"]),
+    ("PretrainedSampler", {"direction": "up"}, ["'up'"]),
+    ("PretrainedSampler", {"fixed": ["a"]}, ["fixed", "mapping"]),
+    ("PretrainedSampler", {"fixed": {"a": 1.0}}, ["'a'", "both fixed and in the study"]),
+    ("PretrainedSampler", {"distributions": {"a": (0, 1)}}, ["distributions", "mapping", "(0, 1)"]),
+    ("PretrainedSampler", {"independent_sampler": "tpe"}, ["independent_sampler", "sampler of Optuna", "str"]),
+    ("PretrainedSampler", {"constraints_func": 1.0}, ["constraints_func", "function"]),
+    ("PretrainedSampler", {"seed": -1}, ["seed", "whole number from 0", "-1"]),
 ]
 
 
 @pytest.fixture(scope="module")
 def calls():
-    for host in ("torch", "ax", "skopt"):
+    for host in ("torch", "ax", "optuna", "skopt"):
         pytest.importorskip(host)
     return host_calls()
 

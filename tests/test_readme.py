@@ -15,6 +15,7 @@ README = ROOT / "README.md"
 def test_python_blocks_run_in_order(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
     pytest.importorskip("ax")
+    pytest.importorskip("optuna")
     pytest.importorskip("skopt")
     write_older_device(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -22,6 +23,7 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch):
     names = {"train_X": X, "train_Y": torch.tensor([[1.0], [3.0], [2.0]], dtype=torch.double)}
     names["experiment"] = lambda points: torch.sin(points[:, :1] / 1500)
     names["measure"] = lambda parameters: float(np.sin(parameters["power"] / 1500))
+    names["crystallinity"] = lambda power, time, passes, gas: float(np.sin(power / 1500))
     names["loss"] = lambda point: -float(np.sin(point[0] / 1500))
     for block in blocks(README, "python"):
         exec(compile(block, str(README), "exec"), names)
@@ -29,6 +31,7 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch):
     assert names["gram"].shape == (2, 2)
     assert len(names["Y"]) == 5
     assert len(names["client"]._experiment.completed_trials) == 1
+    assert [trial.state.name for trial in names["study"].trials] == ["COMPLETE"] * 6
     assert len(names["result"].func_vals) == 12
 
 

@@ -11,7 +11,7 @@ for needed in ("jupytext", "nbclient", "ipykernel", "botorch", "matplotlib"):
 
 nbformat = pytest.importorskip("nbformat")
 TUTORIALS = sorted((ROOT / "tutorials").glob("*.py"))
-NEEDS = {"ax_campaign": "ax", "skopt_tuning": "skopt"}
+NEEDS = {"ax_campaign": "ax", "optuna_study": "optuna", "skopt_tuning": "skopt"}
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,14 @@ from types import ModuleType
 from typing import Any
 
 PAGE = Path(__file__).resolve().parents[1] / "mkbo_plugins" / "docs" / "api.md"
-MODULES = ("mkbo_plugins", "mkbo_plugins.botorch", "mkbo_plugins.ax", "mkbo_plugins.skopt", "mkbo_plugins.plots")
+MODULES = (
+    "mkbo_plugins",
+    "mkbo_plugins.botorch",
+    "mkbo_plugins.ax",
+    "mkbo_plugins.optuna",
+    "mkbo_plugins.skopt",
+    "mkbo_plugins.plots",
+)
 OTHERS = {
     "mkbo_plugins.covariance": ("Covariance",),
     "mkbo_plugins.botorch.suggest": ("suggest", "Advice", "Suggestion"),

@@ -53,6 +53,8 @@ def suggest(
     direction: Directions = "unknown",
     noise: Float[np.ndarray, " n"] | None = None,
     required: Sequence[Required] = (),
+    initial: int = FEWEST,
+    judged: bool = True,
     seed: int = 0,
 ) -> Advice:
     """Return the next experiments by noisy expected improvement; the same input gives the same ones.
@@ -80,7 +82,7 @@ def suggest(
     direction
         ``"same"`` if a large table target speaks for a good experiment, ``"opposite"`` if a small one does,
         ``"unknown"`` if neither is known; of several tables, one word for all or one for each. Where it is known, the
-        table proposes points until there are three outcomes, and from then on directs the mean of the model, as in
+        table proposes points until there are `initial` outcomes, and from then on directs the mean of the model, as in
         `pretrained_gp`. Where it is not, the first points fill the space, and the model leaves the sign to the
         outcomes. With ``form="stock"``, it must be unknown.
     noise
@@ -90,6 +92,10 @@ def suggest(
         Further outcomes that must keep to bounds. Each has BoTorch's own model, and improvement counts where all keep
         to them, over the experiments that do (constraints of BoTorch's acquisition function). They count as soon as
         there is a model, from three outcomes on.
+    initial
+        Number of outcomes, at least three, from which on there is a model.
+    judged
+        Whether to say if the table helps, which takes as long as a suggestion.
     seed
         Seed of candidates and draws.
 
@@ -98,7 +104,7 @@ def suggest(
     MkboError
         If an argument is not as described, or fewer than `n` candidates are left.
     """
-    for name, value, least in (("n", n, 1), ("seed", seed, 0)):
+    for name, value, least in (("n", n, 1), ("initial", initial, FEWEST), ("seed", seed, 0)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise MkboError(f"{name} must be a whole number of at least {least}, got {value!r}")
     if seed > LARGEST_SEED:
@@ -117,10 +123,10 @@ def suggest(
     allowed = trials.y[all_met(required, len(trials.y))]
     best = None if not len(allowed) else float(allowed.min() if minimise else allowed.max())
     advice = Advice((), len(trials.y), len(trials.pending), len(trials.failed), best)
-    if len(trials.y) < FEWEST or np.ptp(trials.y) == 0:
+    if len(trials.y) < initial or np.ptp(trials.y) == 0:
         warn_of_units(cov.space, {}, fixed)
         warn_of_lost_in_target(cov.space, columns.target, fixed)
-        return replace(advice, suggestions=tuple(first_points(tables, pool, trials, n, direction)))
+        return replace(advice, suggestions=tuple(first_points(tables, pool, trials, n, direction, initial)))
     with manual_seed(seed):
         outcomes = _Outcomes.of(trials.y, minimise)
         X, Y = torch.tensor(trials.X), torch.tensor(outcomes.standardised)[:, None]
@@ -133,8 +139,8 @@ def suggest(
         advice,
         suggestions=found,
         noise=outcomes.spread * _noise(model, X[:1]),
-        verdict=tables.verdict(trials, form),
-        most_like=tables.most_like(trials),
+        verdict=tables.verdict(trials, form) if judged else None,
+        most_like=tables.most_like(trials) if judged else (),
         scales={name: model.covar_module.scale(name).item() for name in cov.form(form).hyperparameters},
     )
 

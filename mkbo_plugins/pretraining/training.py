@@ -59,7 +59,8 @@ def pretrain(
     ----------
     table
         DataFrame with a column for each parameter and the target, or a pair of arrays (X, y): X (N, number of
-        parameters) in raw units with columns in space order, y (N,); or the result of a scikit-optimize run.
+        parameters) in raw units with columns in space order, y (N,); or the result of a scikit-optimize run, or an
+        Optuna study, whose completed trials are the rows.
         A list of these for several tables.
     target
         Name of the target column; of several tables, one for all or a list with one for each.

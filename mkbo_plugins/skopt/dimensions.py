@@ -9,10 +9,10 @@ from skopt.space import Categorical as CategoricalDimension
 from skopt.space import Dimension, Integer, Space
 
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.space.levels import levels_by_name
+from mkbo_plugins.space.levels import level_parameter, levels_by_name
 from mkbo_plugins.space.mapping import Affine, Levels, Source
 from mkbo_plugins.space.matching import check_kind, check_levels, check_positive, check_sequence
-from mkbo_plugins.space.parameters import Categorical, Frame, Level, Numeric, Ordered, Parameter, plain_value
+from mkbo_plugins.space.parameters import Frame, Level, Numeric, Parameter, plain_value
 
 Inputs: TypeAlias = Literal["normalised", "raw"]
 INPUTS: tuple[Inputs, ...] = ("normalised", "raw")
@@ -84,21 +84,13 @@ def named_dimension(dimension: Dimension, name: str, pretrained: Parameter | Non
         levels = tuple(plain_value(level) for level in dimension.categories)
         if pretrained is not None:
             check_levels(pretrained, levels, "the dimension")
-        return NamedDimension(name, _level_parameter(name, levels, pretrained), levels)
+        return NamedDimension(name, level_parameter(name, levels, pretrained) if len(levels) > 1 else None, levels)
     log, integer = dimension.prior == "log-uniform", isinstance(dimension, Integer)
     target = Numeric(name, plain_value(dimension.low), plain_value(dimension.high), log=log, integer=integer)
     if pretrained is not None:
         check_kind(pretrained, target, "here")
         check_positive(pretrained, target)
     return NamedDimension(name, target, base=float(dimension.base) if log else None)
-
-
-def _level_parameter(name: str, levels: tuple[Level, ...], pretrained: Parameter | None) -> Parameter | None:
-    if len(levels) == 1:
-        return None
-    if pretrained is None or isinstance(pretrained, Categorical):
-        return Categorical(name, levels)
-    return pretrained if pretrained.indexed_levels else Ordered(name, tuple(sorted(levels)))
 
 
 def named_dimensions(

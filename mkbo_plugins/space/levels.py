@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.space.matching import check_mapping
-from mkbo_plugins.space.parameters import Categorical, Level, is_finite_number, plain_value
+from mkbo_plugins.space.parameters import Categorical, Level, Ordered, Parameter, is_finite_number, plain_value
 from mkbo_plugins.space.space import ParameterSpace
 
 
@@ -28,6 +28,22 @@ def levels_by_name(space: ParameterSpace | None, fixed: Mapping[str, Any] | None
     return {name: (value,) for name, value in (fixed or {}).items()} | {
         p.name: p.levels for p in parameters if isinstance(p, Categorical)
     }
+
+
+def as_level(choice: Any) -> Level:
+    """Return a choice of a host as a level: text, truth values and numbers as they are, others as Python writes them.
+
+    None is the level ``"None"``, since an empty cell of a table is a missing value.
+    """
+    choice = plain_value(choice)
+    return choice if isinstance(choice, (str, bool)) or is_finite_number(choice) else repr(choice)
+
+
+def level_parameter(name: str, levels: tuple[Level, ...], pretrained: Parameter | None) -> Parameter:
+    """Return the parameter that levels of a host stand for: ordered where the table's of this name is."""
+    if pretrained is None or isinstance(pretrained, Categorical):
+        return Categorical(name, levels)
+    return pretrained if pretrained.indexed_levels else Ordered(name, tuple(sorted(levels)))
 
 
 def new_levels(space: ParameterSpace, levels: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Level, ...]]:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from mkbo_plugins.core.sobol import sobol_points
-from mkbo_plugins.errors import MkboError
+from mkbo_plugins.errors import NothingLeftError
 from mkbo_plugins.space.parameters import Numeric, Parameter
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.trials import differ, equal_up_to_rounding
@@ -57,7 +57,7 @@ class FiniteCandidates:
 
         Raises
         ------
-        MkboError
+        NothingLeftError
             If there are fewer.
         """
         free = np.ones(len(self.points), dtype=bool)
@@ -66,7 +66,7 @@ class FiniteCandidates:
             free[same[:1]] = False
         left = np.flatnonzero(free)
         if len(left) < n:
-            raise MkboError(_too_few(n, len(left), len(self.points)))
+            raise NothingLeftError(_too_few(n, len(left), len(self.points)))
         return left, self.points[left]
 
     def best(self, merit: Merit, tried: Float[np.ndarray, "t d"], left: int) -> tuple[int, Float[np.ndarray, "1 d"]]:
@@ -117,14 +117,16 @@ class SpaceCandidates:
 
         Raises
         ------
-        MkboError
+        NothingLeftError
             If there are fewer.
         """
         _, first = np.unique(self.initial, axis=0, return_index=True)
         kept = np.sort(first)
         kept = kept[differ(self.initial[kept], tried)]
         if len(kept) < n:
-            raise MkboError(f"{n} experiments are asked for, but only {len(kept)} different ones were found untried")
+            raise NothingLeftError(
+                f"{n} experiments are asked for, but only {len(kept)} different ones were found untried"
+            )
         return kept, self.initial[kept]
 
     def best(self, merit: Merit, tried: Float[np.ndarray, "t d"], left: int) -> tuple[int, Float[np.ndarray, "1 d"]]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mkbo_plugins.core.gp.bayes_factor import FEWEST
 from mkbo_plugins.core.gp.feasibility import is_discredited
 from mkbo_plugins.core.gp.spacing import Spacing, scattered_design
 from mkbo_plugins.covariance.base import Directions
@@ -21,11 +20,16 @@ GOOD = 0.75
 
 
 def first_points(
-    tables: TableForecast, pool: FiniteCandidates | SpaceCandidates, trials: Trials, n: int, direction: Directions
+    tables: TableForecast,
+    pool: FiniteCandidates | SpaceCandidates,
+    trials: Trials,
+    n: int,
+    direction: Directions,
+    initial: int,
 ) -> Iterator[Suggestion]:
     """Yield points far from one another and from those tried, good ones first where the table's direction is known.
 
-    Where most experiments fail, they scatter, whatever the table says.
+    There is no model before `initial` outcomes. Where most experiments fail, they scatter, whatever the table says.
     """
     indices, raw = pool.untried(trials.tried, n)
     cov, Z = tables.cov, tables.columns(raw)
@@ -39,8 +43,8 @@ def first_points(
         picked = cov.first_design(Z, direction, n, present=present, spacing=spacing)
     good = merit > np.quantile(merit, GOOD)
     lacking = (
-        f"a model needs {FEWEST} outcomes"
-        if len(trials.y) < FEWEST
+        f"a model needs {initial} outcomes"
+        if len(trials.y) < initial
         else "all outcomes so far are equal, so that no model can learn from them yet"
     )
     if scatter:

@@ -18,6 +18,7 @@ from mkbo_plugins.space.parameters import Scaled, is_finite_number
 from mkbo_plugins.space.space import ParameterSpace, as_array, check_columns, check_doubled
 from mkbo_plugins.tables.constraints import warn_broken
 from mkbo_plugins.tables.labels import check_classes, read_labels
+from mkbo_plugins.tables.results import from_result, from_study, is_result, is_study
 
 Task: TypeAlias = Literal["regression", "classification"]
 
@@ -217,8 +218,10 @@ def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[An
 
     if target is not None and not isinstance(target, str):
         raise TableError(f"the target must be named by text, got {target!r}; rename its column")
-    if all(hasattr(table, attribute) for attribute in ("x_iters", "func_vals", "space")):
-        table, target = _from_result(table, target)
+    if is_result(table):
+        table, target = from_result(table, target)
+    elif is_study(table):
+        table, target = from_study(table, target)
     if isinstance(table, tuple) and len(table) == 2:
         X, y = table[0], as_array(table[1], "y")
         X = X if isinstance(X, pd.DataFrame) else as_array(X, "X")
@@ -234,8 +237,8 @@ def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[An
         return X.assign(**{target: y}), target
     if not isinstance(table, pd.DataFrame):
         raise TableError(
-            "table must be a pandas DataFrame, a pair of arrays (X, y) or a scikit-optimize result, got "
-            f"{type(table).__name__}"
+            "table must be a pandas DataFrame, a pair of arrays (X, y), a scikit-optimize result or an Optuna study, "
+            f"got {type(table).__name__}"
         )
     if target is None:
         raise TableError(f"name the target column, one of {list(table.columns)}")
@@ -247,23 +250,6 @@ def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[An
     if target in space.names:
         raise TableError(f"target {target!r} is also a parameter of the space; take it out of one of them")
     return table, target
-
-
-def _from_result(result: Any, target: str | None) -> tuple[Any, str]:
-    """Return the points a scikit-optimize result tried as a table, with the values found."""
-    import pandas as pd
-
-    names = [dimension.name for dimension in result.space.dimensions]
-    nameless = [j for j, name in enumerate(names) if name is None]
-    if nameless:
-        raise TableError(
-            f"dimensions {nameless} of the result (counting from 0) have no name; set dimension.name for each, or pass "
-            "(X, y)"
-        )
-    target = "objective" if target is None else target
-    if target in names:
-        raise TableError(f"target {target!r} is also a dimension of the result; give the target another name")
-    return pd.DataFrame(result.x_iters, columns=names).assign(**{target: result.func_vals}), target
 
 
 def _level_columns(X: Shaped[np.ndarray, "N columns"], space: ParameterSpace) -> dict[str, list[Any]]:

@@ -111,6 +111,7 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         "two_layer": partial(single, Member("two_layer")),
         "average": Average((STOCK, MOMENT, PRODUCT, TRANSFER), leave_one_out),
         "average_marginal": Average((STOCK, MOMENT, PRODUCT, TRANSFER), integrated),
+        "moment_directed": partial(single, Member("moment", slope=HALF)),
         "link_directed": partial(single, Member("link", slope=HALF)),
         "similarity_link_directed": partial(single, Member("similarity_link", slope=HALF)),
         "average_directed": Average((STOCK, MOMENT, DIRECTED, PRODUCT, TRANSFER), leave_one_out),

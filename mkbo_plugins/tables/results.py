@@ -1,0 +1,93 @@
+"""What optimisers leave behind as tables: a result of scikit-optimize, and a study of Optuna."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mkbo_plugins.errors import TableError
+from mkbo_plugins.messages.hints import did_you_mean
+from mkbo_plugins.messages.rows import Origin
+from mkbo_plugins.space.levels import as_level
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def is_result(table: Any) -> bool:
+    """Return whether a table is the result of a scikit-optimize run."""
+    return all(hasattr(table, attribute) for attribute in ("x_iters", "func_vals", "space"))
+
+
+def is_study(table: Any) -> bool:
+    """Return whether a table is an Optuna study."""
+    return all(hasattr(table, attribute) for attribute in ("get_trials", "study_name", "directions"))
+
+
+def from_result(result: Any, target: str | None) -> tuple["pd.DataFrame", str]:
+    """Return the points a scikit-optimize result tried as a table, with the values found, and their column.
+
+    Raises
+    ------
+    TableError
+        If a dimension has no name, or that of the target.
+    """
+    import pandas as pd
+
+    names = [dimension.name for dimension in result.space.dimensions]
+    nameless = [j for j, name in enumerate(names) if name is None]
+    if nameless:
+        raise TableError(
+            f"dimensions {nameless} of the result (counting from 0) have no name; set dimension.name for each, or pass "
+            "(X, y)"
+        )
+    target = "objective" if target is None else target
+    if target in names:
+        raise TableError(f"target {target!r} is also a dimension of the result; give the target another name")
+    return pd.DataFrame(result.x_iters, columns=names).assign(**{target: result.func_vals}), target
+
+
+def from_study(study: Any, target: str | None) -> tuple["pd.DataFrame", str]:
+    """Return the completed trials of an Optuna study as a table, with a column for each parameter and the values found.
+
+    Parameters that a trial does not have, and values that are not finite, are missing; pruned and failed trials are not
+    in it.
+
+    Parameters
+    ----------
+    study
+        The study.
+    target
+        Which objective, by its name if the study has names for them, else ``"value"``, or of several ``"values_0"`` and
+        so on, as Optuna's own tables call them; None is the only one.
+
+    Raises
+    ------
+    TableError
+        If there is no such objective, it has the name of a parameter, or no trial is completed.
+    """
+    import pandas as pd
+
+    count = len(study.directions)
+    names = study.metric_names or (["value"] if count == 1 else [f"values_{i}" for i in range(count)])
+    if target is None and count > 1:
+        raise TableError(f"the study has {count} objectives; name the target, one of {names}")
+    target = names[0] if target is None else target
+    if target not in names:
+        raise TableError(
+            f"target {target!r} is no objective of the study, which has {names}{did_you_mean(target, names)}"
+        )
+    trials = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
+    if not trials:
+        raise TableError("the study has no completed trial yet; run it first")
+    if any(target in trial.params for trial in trials):
+        raise TableError(
+            f"target {target!r} is also a parameter of the study; name its objective by study.set_metric_names"
+        )
+    values = [trial.values[names.index(target)] for trial in trials]
+    rows = [
+        {name: as_level(choice) for name, choice in trial.params.items()}
+        | {target: value if np.isfinite(value) else np.nan}
+        for trial, value in zip(trials, values, strict=True)
+    ]
+    index = pd.Index([trial.number for trial in trials], name=Origin("trial", f"the study {study.study_name!r}"))
+    return pd.DataFrame(rows, index=index), target
