@@ -15,7 +15,7 @@ from gpytorch.means import ConstantMean, Mean
 from gpytorch.module import Module
 from gpytorch.settings import max_eager_kernel_size
 from jaxtyping import Float
-from linear_operator import LinearOperator
+from linear_operator import LinearOperator, to_linear_operator
 from torch import Tensor
 from torch.distributions import Distribution
 
@@ -85,12 +85,20 @@ class LogNoiseGP(SingleTaskGP):
         self, train_inputs: Iterable[Tensor], test_inputs: Iterable[Tensor], **kwargs: Any
     ) -> tuple[Tensor, LinearOperator, LinearOperator, torch.Size, torch.Size, type[Distribution]]:
         (training,), (test,) = train_inputs, test_inputs
-        if test.shape[-2] <= LAZY_FROM or test.shape[:-2] != training.shape[:-2]:
+        if test.shape[-2] <= LAZY_FROM and isinstance(self.covar_module, PretrainedKernel):
+            # GPyTorch evaluates both covariances one after the other, at nearly twice the cost where points are few.
+            batch, n = torch.broadcast_shapes(training.shape[:-2], test.shape[:-2]), training.shape[-2]
+            test = test.expand(*batch, *test.shape[-2:])
+            prior, both = self.forward(test), self.covar_module.beside(test, training)
+            own, across = to_linear_operator(both[..., n:]), to_linear_operator(both[..., :n])
+        elif test.shape[-2] <= LAZY_FROM or test.shape[:-2] != training.shape[:-2]:
             return super()._get_test_prior_mean_and_covariances([training], [test], **kwargs)
-        # GPyTorch would evaluate the covariances between all test points, of which no more than variances may be asked.
-        prior = self.forward(test)
-        across = self.covar_module(test, training).evaluate_kernel()
-        return prior.loc, prior.lazy_covariance_matrix, across, prior.batch_shape, prior.event_shape, type(prior)
+        else:
+            # GPyTorch would evaluate the covariances between all test points, of which no more than variances may be
+            # asked.
+            prior = self.forward(test)
+            own, across = prior.lazy_covariance_matrix, self.covar_module(test, training).evaluate_kernel()
+        return prior.loc, own, across, prior.batch_shape, prior.event_shape, type(prior)
 
 
 class PretrainedGP(LogNoiseGP):
