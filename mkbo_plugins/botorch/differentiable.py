@@ -1,13 +1,19 @@
 """The fixed components of a covariance as differentiable PyTorch functions, without a graph over pairs or features."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mkbo_plugins.core.components.components import FixedComponents
+from mkbo_plugins.core.components.beside import components_beside
+from mkbo_plugins.core.components.components import Component, FixedComponents
 from mkbo_plugins.core.evaluation.prepared import SumForm
+
+Evaluated = Callable[..., Mapping[str, Component]]
+"""A function from one or two sets of points to components between them."""
 
 
 class _Components(torch.autograd.Function):
@@ -15,32 +21,26 @@ class _Components(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        fixed: FixedComponents,
-        names: tuple[str, ...],
-        elementwise: bool,
-        X: Float[Tensor, "... n d"],
-        Y: Float[Tensor, "... m d"] | None,
+        ctx: Any, evaluated: Evaluated, X: Float[Tensor, "... n d"], Y: Float[Tensor, "... m d"] | None
     ) -> tuple[Float[Tensor, "..."], ...]:
         ctx.save_for_backward(X, Y)
-        ctx.fixed, ctx.elementwise = fixed, elementwise
-        ctx.components = fixed.components(names, _array(X), None if Y is None else _array(Y), elementwise=elementwise)
-        return tuple([_tensor(ctx.components[name].value, X) for name in names])
+        ctx.evaluated = evaluated
+        ctx.components = evaluated(_array(X), None if Y is None else _array(Y))
+        return tuple([_tensor(component.value, X) for component in ctx.components.values()])
 
     @staticmethod
     def backward(
         ctx: Any, *upstream: Float[Tensor, "..."]
-    ) -> tuple[None, None, None, Float[Tensor, "... n d"] | None, Float[Tensor, "... m d"] | None]:
+    ) -> tuple[None, Float[Tensor, "... n d"] | None, Float[Tensor, "... m d"] | None]:
         X, Y = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient is to be differentiated again
-            again = ctx.fixed.components(tuple(ctx.components), X, Y, elementwise=ctx.elementwise)
-            values = [component.composed(_Differentiable()) for component in again.values()]
-            needed = ctx.needs_input_grad[3:]
+            values = [component.composed(_Differentiable()) for component in ctx.evaluated(X, Y).values()]
+            needed = ctx.needs_input_grad[1:]
             wanted = [Z for Z, needs in zip((X, Y), needed, strict=True) if needs]
             gradients = iter(torch.autograd.grad(values, wanted, upstream, create_graph=True))
             of_x, of_y = (next(gradients) if needs else None for needs in needed)
-            return None, None, None, of_x, of_y
-        second = Y is None or ctx.needs_input_grad[4]
+            return None, of_x, of_y
+        second = Y is None or ctx.needs_input_grad[2]
         firsts, seconds = [], []
         for component, slope in zip(ctx.components.values(), upstream, strict=True):
             first, other = component.vjp(_array(slope), second=second)
@@ -48,8 +48,8 @@ class _Components(torch.autograd.Function):
             seconds.append(other)
         of_x, of_y = sum(firsts), sum(seconds) if second else None
         if Y is None:
-            return None, None, None, _tensor(of_x + of_y, X), None
-        return None, None, None, _tensor(of_x, X), None if of_y is None else _tensor(of_y, X)
+            return None, _tensor(of_x + of_y, X), None
+        return None, _tensor(of_x, X), None if of_y is None else _tensor(of_y, X)
 
 
 class _Differentiable:
@@ -145,6 +145,21 @@ def components(
         Frame coordinates, (..., n, d) and (..., n', d) with leading shapes that broadcast; None means Y is X.
     """
     if Y is not None and (Y.requires_grad or Y.ndim > 2 or elementwise):
-        batch = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2])
-        X, Y = X.expand(*batch, *X.shape[-2:]), Y.expand(*batch, *Y.shape[-2:])
-    return _Components.apply(fixed, names, elementwise, X, Y)
+        X, Y = _expanded(X, Y)
+    return _Components.apply(partial(fixed.components, names, elementwise=elementwise), X, Y) if names else ()
+
+
+def beside(
+    fixed: FixedComponents, names: tuple[str, ...], X: Float[Tensor, "... q d"], Y: Float[Tensor, "... n d"]
+) -> tuple[Float[Tensor, "... q nq"], ...]:
+    """Return `components_beside` at tensors, differentiable twice in both of them; arguments as for `components`."""
+    if Y.requires_grad or Y.ndim > 2:
+        X, Y = _expanded(X, Y)
+    return _Components.apply(partial(components_beside, fixed, names), X, Y) if names else ()
+
+
+def _expanded(
+    X: Float[Tensor, "... n d"], Y: Float[Tensor, "... m d"]
+) -> tuple[Float[Tensor, "*batch n d"], Float[Tensor, "*batch m d"]]:
+    batch = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2])
+    return X.expand(*batch, *X.shape[-2:]), Y.expand(*batch, *Y.shape[-2:])

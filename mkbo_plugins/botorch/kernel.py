@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from gpytorch.priors import LogNormalPrior
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from mkbo_plugins.botorch.differentiable import components
+from mkbo_plugins.botorch.differentiable import beside, components
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.botorch.seen import SeenInputs, is_same_view
@@ -170,24 +171,55 @@ class PretrainedKernel(Kernel):
         if last_dim_is_batch:
             raise KernelError("PretrainedKernel couples its coordinates and has no last_dim_is_batch mode")
         x2 = x1 if x1 is not x2 and is_same_view(x1, x2) else self._as_constant(x1, x2)
-        if self.frame is not None:
-            same, x1 = x2 is x1, self._framed.get(x1, self.frame.transform)
-            x2 = x1 if same else self._framed.get(x2, self.frame.transform)
-        if x1.shape[-1] != self.frame_dims + self.stock_dims:
-            raise KernelError(
-                f"expected {self.frame_dims} frame and {self.stock_dims} stock columns, got {x1.shape[-1]} columns; "
-                "put a NamedFrame in front of this kernel, its num_stock_columns being the kernel's stock_dims"
-            )
+        same, x1 = x2 is x1, self._columns(x1)
+        x2 = x1 if same else self._columns(x2)
         z1 = x1[..., : self.frame_dims]
-        z2 = z1 if x2 is x1 else x2[..., : self.frame_dims]
-        form, index = self.form, (..., None) if diag else (..., None, None)
-        parts = dict(zip(form.parts, self._components(tuple(form.parts), z1, z2, diag=diag), strict=True))
-        scales = {name: self.scale(name)[index] for name in form.hyperparameters}
+        z2 = z1 if same else x2[..., : self.frame_dims]
+        names = tuple(self.form.parts)
+        parts = self._kept((names, diag), z1, z2, partial(self._evaluate, names, diag=diag))
         stock = None
         if self.stock is not None:
             s1, s2 = self._stock_inputs(x1), self._stock_inputs(x2)
             stock = self.stock(s1, s2, diag=True) if diag else self.stock(s1, s2).to_dense()
-        return form.covariance(parts, stock, scales)
+        return self._combined(parts, stock, (..., None) if diag else (..., None, None))
+
+    def beside(self, x: Float[Tensor, "... q d"], known: Float[Tensor, "... n d"]) -> Float[Tensor, "... q nq"]:
+        """Return the covariance between points and, one after the other, known points and the points themselves.
+
+        A posterior needs both, and all that costs time for few points is done once. Known points of all batches have no
+        batches of their own.
+        """
+        if self.active_dims is not None:
+            x, known = x.index_select(-1, self.active_dims), known.index_select(-1, self.active_dims)
+        x, known = self._columns(x), self._columns(known)
+        z, others = x[..., : self.frame_dims], known[..., : self.frame_dims]
+        names = tuple(self.form.parts)
+        parts = self._kept((names, "beside"), z, others, partial(self._evaluate_beside, names))
+        stock = None
+        if self.stock is not None:
+            s, of_others = self._stock_inputs(x), self._stock_inputs(known)
+            both = torch.cat([of_others.expand(*s.shape[:-2], *of_others.shape[-2:]), s], dim=-2)
+            stock = self.stock(s, both).to_dense()
+        return self._combined(parts, stock, (..., None, None))
+
+    def _columns(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch k"]:
+        """Return the columns that this kernel needs of inputs."""
+        if self.frame is not None:
+            x = self._framed.get(x, self.frame.transform)
+        if x.shape[-1] != self.frame_dims + self.stock_dims:
+            raise KernelError(
+                f"expected {self.frame_dims} frame and {self.stock_dims} stock columns, got {x.shape[-1]} columns; "
+                "put a NamedFrame in front of this kernel, its num_stock_columns being the kernel's stock_dims"
+            )
+        return x
+
+    def _combined(
+        self, parts: tuple[Float[Tensor, "..."], ...], stock: Float[Tensor, "..."] | None, index: tuple[Any, ...]
+    ) -> Float[Tensor, "..."]:
+        """Return the form of parts, the stock covariance and the learned scales, indexed to be of their shape."""
+        form = self.form
+        scales = {name: self.scale(name)[index] for name in form.hyperparameters}
+        return form.covariance(dict(zip(form.parts, parts, strict=True)), stock, scales)
 
     def _as_constant(self, x1: Float[Tensor, "... n d"], x2: Float[Tensor, "... m d"]) -> Float[Tensor, "... m d"]:
         """Return second inputs once, and without a graph, where they are copies of the training inputs.
@@ -215,22 +247,33 @@ class PretrainedKernel(Kernel):
         # Coordinates of range 2 are centred at 0, those of range 1 begin there.
         return (x[..., : self.frame_dims] + (ranges - 1)) / ranges
 
-    def _components(
-        self, names: tuple[str, ...], z1: Float[Tensor, "... n d"], z2: Float[Tensor, "... m d"], *, diag: bool
+    def _kept(
+        self,
+        key: tuple[Any, ...],
+        z1: Float[Tensor, "... n d"],
+        z2: Float[Tensor, "... m d"],
+        evaluate: Callable[..., tuple[Tensor, ...]],
     ) -> tuple[Float[Tensor, "..."], ...]:
-        """Return the fixed components between frame coordinates, from those kept where no gradient is asked for."""
+        """Return what a function of frame coordinates gives, from results kept where no gradient is asked for."""
         tracked = torch.is_grad_enabled() and (z1.requires_grad or z2.requires_grad)
         # No later fit could differentiate through a result kept from inference mode.
-        if not names or tracked or torch.is_inference_mode_enabled():
-            return self._evaluate(names, z1, z2, diag=diag) if names else ()
-        return self._recent.get((names, diag), (z1.detach(), z2.detach()), partial(self._evaluate, names, diag=diag))
+        if tracked or torch.is_inference_mode_enabled():
+            return evaluate(z1, z2)
+        return self._recent.get(key, (z1.detach(), z2.detach()), evaluate)
 
     def _evaluate(
         self, names: tuple[str, ...], z1: Float[Tensor, "... n d"], z2: Float[Tensor, "... m d"], *, diag: bool
     ) -> tuple[Float[Tensor, "..."], ...]:
+        """Return the fixed components between frame coordinates."""
         same = z1 is z2 or (not (z1.requires_grad or z2.requires_grad) and torch.equal(z1, z2))
         values = components(self._fixed, names, z1.double(), None if same else z2.double(), elementwise=diag)
-        return values if z1.dtype == torch.double else tuple([value.to(z1.dtype) for value in values])
+        return tuple([value.to(z1.dtype) for value in values])
+
+    def _evaluate_beside(
+        self, names: tuple[str, ...], z: Float[Tensor, "... q d"], others: Float[Tensor, "... n d"]
+    ) -> tuple[Float[Tensor, "... q nq"], ...]:
+        """Return the fixed components between frame coordinates and, one after the other, others and themselves."""
+        return tuple([value.to(z.dtype) for value in beside(self._fixed, names, z.double(), others.double())])
 
     def coarse(self) -> "PretrainedKernel":
         """Return the kernel, its learned scales shared, with larger errors of the fixed components, and faster."""

@@ -15,7 +15,7 @@ from gpytorch.means import ConstantMean, Mean
 from gpytorch.module import Module
 from gpytorch.settings import max_eager_kernel_size
 from jaxtyping import Float
-from linear_operator import LinearOperator
+from linear_operator import LinearOperator, to_linear_operator
 from torch import Tensor
 from torch.distributions import Distribution
 
@@ -51,6 +51,8 @@ class LogNoiseGP(SingleTaskGP):
     `PretrainedKernel`, some of several outputs can be chosen by ``subset_output``.
     """
 
+    _observed: Tensor | None = None
+
     # All parameters by name, since Ax looks for those it may set.
     def __init__(
         self,
@@ -85,12 +87,49 @@ class LogNoiseGP(SingleTaskGP):
         self, train_inputs: Iterable[Tensor], test_inputs: Iterable[Tensor], **kwargs: Any
     ) -> tuple[Tensor, LinearOperator, LinearOperator, torch.Size, torch.Size, type[Distribution]]:
         (training,), (test,) = train_inputs, test_inputs
-        if test.shape[-2] <= LAZY_FROM or test.shape[:-2] != training.shape[:-2]:
+        if test.shape[-2] <= LAZY_FROM and isinstance(self.covar_module, PretrainedKernel):
+            # GPyTorch evaluates both covariances one after the other, at nearly twice the cost where points are few.
+            batch = torch.broadcast_shapes(training.shape[:-2], test.shape[:-2])
+            prior = self.forward(test.expand(*batch, *test.shape[-2:]))
+            own, across = map(to_linear_operator, self._prior_covariances(training, test, batch))
+        elif test.shape[-2] <= LAZY_FROM or test.shape[:-2] != training.shape[:-2]:
             return super()._get_test_prior_mean_and_covariances([training], [test], **kwargs)
-        # GPyTorch would evaluate the covariances between all test points, of which no more than variances may be asked.
-        prior = self.forward(test)
-        across = self.covar_module(test, training).evaluate_kernel()
-        return prior.loc, prior.lazy_covariance_matrix, across, prior.batch_shape, prior.event_shape, type(prior)
+        else:
+            # GPyTorch would evaluate the covariances between all test points, of which no more than variances may be
+            # asked.
+            prior = self.forward(test)
+            own, across = prior.lazy_covariance_matrix, self.covar_module(test, training).evaluate_kernel()
+        return prior.loc, own, across, prior.batch_shape, prior.event_shape, type(prior)
+
+    def _prior_covariances(
+        self, training: Float[Tensor, "... n d"], test: Float[Tensor, "... q d"], batch: torch.Size
+    ) -> tuple[Float[Tensor, "*batch q q"], Float[Tensor, "*batch q n"]]:
+        """Return the covariances between test points and between them and the training points."""
+        kernel, known, expanded = self.covar_module, self._in_common(training), test.expand(*batch, *test.shape[-2:])
+        if known is None:
+            both, n = kernel.beside(expanded, training), training.shape[-2]
+            return both[..., n:], both[..., :n]
+        # These, and often test points too, are the same for all fantasies, and they need no gradient.
+        both, n = kernel.beside(test, known), known.shape[-2]
+        fantasies = kernel(expanded, training[..., n:, :]).to_dense()
+        shared = both.expand(*fantasies.shape[:-1], both.shape[-1])
+        return shared[..., n:], torch.cat([shared[..., :n], fantasies], dim=-1)
+
+    def _in_common(self, training: Float[Tensor, "... n d"]) -> Float[Tensor, "k d"] | None:
+        """Return the training points of the model that this one was made of by fantasies, if it still has them."""
+        known = self._observed
+        if known is None or (known.dtype, known.device) != (training.dtype, training.device):
+            return None
+        k = known.shape[-2]
+        return known if k < training.shape[-2] and bool((training[..., :k, :] == known).all()) else None
+
+    def get_fantasy_model(self, inputs: Tensor, targets: Tensor, **kwargs: Any) -> "LogNoiseGP":
+        """Return GPyTorch's model of more data, which remembers what all its batches have in common."""
+        model = super().get_fantasy_model(inputs, targets, **kwargs)
+        (training,) = self.train_inputs
+        if self._observed is None and training.ndim == 2 and not training.requires_grad:
+            model._observed = training
+        return model
 
 
 class PretrainedGP(LogNoiseGP):

@@ -255,8 +255,10 @@ class Categorical(Parameter):
     def to_coordinates(self, column: Array, frame: Frame) -> Float[Array, "*shape d"]:
         xp = array_namespace(column)
         index = constant(np.arange(len(self.levels)), column)
-        # Linear between neighbouring indices, so that a relaxed index has a gradient; exact at whole ones.
-        return xp.clip(1 - xp.abs(column[..., None] - index), 0.0, None)
+        # Linear between neighbouring indices, so that a relaxed index has a gradient, at the last one that from below.
+        below = xp.clip(xp.floor(column), 0, len(self.levels) - 2)[..., None]
+        share = xp.clip(column[..., None] - below, 0.0, 1.0)
+        return (1 - share) * (index == below) + share * (index == below + 1)
 
     def to_raw(self, value: Any) -> float:
         return float(_level_index(value, self.name, self.levels))

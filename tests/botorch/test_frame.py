@@ -17,6 +17,20 @@ MIDDLE = {"power": 2000.0, "rate": 1e-3, "layers": 3, "gas": "Nitrogen"}
 EXTRA = {"pressure": (0.5, 3.0), "pulse": (1e-9, 1e-6, "log"), "lens": ["short", "long"]}
 
 
+def test_gradients_at_levels_are_those_of_a_step_that_stays_among_them(small_cov):
+    frame, steps = NamedFrame(small_cov), torch.tensor([1.0, 1.0, -1.0], dtype=torch.double)
+    column = frame.names.index("gas")
+    X = frame.sample(3, torch.empty(0, dtype=torch.double))
+    X[:, column] = torch.arange(3.0)  # the last of three levels can only be left downwards
+    X.requires_grad_()
+    moved = X.detach().clone()
+    moved[:, column] += 1e-6 * steps
+    slopes = (frame(moved) - frame(X)) / (1e-6 * steps[:, None])
+    for j in range(slopes.shape[-1]):
+        gradient = torch.autograd.grad(frame(X)[:, j].sum(), X)[0][:, column]
+        torch.testing.assert_close(gradient, slopes[:, j], rtol=0, atol=1e-8)
+
+
 @st.composite
 def target_spaces(draw):
     """Describe a target: the same parameters in another order, with other bounds, one perhaps fixed, one extra."""

@@ -12,7 +12,7 @@ import torch
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 
 from mkbo_plugins.botorch import PretrainedKernel, pretrained_gp
-from mkbo_plugins.botorch.differentiable import components
+from mkbo_plugins.botorch.differentiable import beside, components
 from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.errors import ArtefactError, KernelError
@@ -185,6 +185,36 @@ def joined(train, test):
     """Return test and training rows cut out of one tensor, as GPyTorch gives them to a kernel."""
     both = torch.cat([train.expand(*test.shape[:-2], *train.shape), test], dim=-2)
     return both[..., len(train) :, :], both[..., : len(train), :]
+
+
+@pytest.mark.parametrize("active_dims", [None, [1, 3, 4, 5, 6, 8]])
+@pytest.mark.parametrize("form", PRETRAINED_FORMS)
+def test_points_beside_known_ones_meet_them_and_themselves(form, active_dims):
+    kernel = make_kernel(form, active_dims=active_dims)
+
+    def points(n, seed):
+        return make_points(n, stock_dims=STOCK_DIMS if active_dims is None else 6, seed=seed)
+
+    known = points(7, 0)
+    for test in (points(3, 1), torch.stack([points(2, seed) for seed in (1, 2, 3)]), points(4, 5)[:, None, :]):
+        for others in (known, known.clone().requires_grad_(), known.expand(*test.shape[:-2], *known.shape)):
+            asked = [Z for Z in (test.requires_grad_(), others) if Z.requires_grad]
+            beside = kernel.beside(test, others)
+            apart = torch.cat([kernel(test, others).to_dense(), kernel(test).to_dense()], dim=-1)
+            torch.testing.assert_close(beside, apart, rtol=1e-12, atol=1e-14)
+            weights = torch.rand(beside.shape, dtype=torch.double)
+            gradients = torch.autograd.grad((weights * beside).sum(), asked, retain_graph=True)
+            expected = torch.autograd.grad((weights * apart).sum(), asked)
+            torch.testing.assert_close(gradients, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("tables", [1, 2])
+def test_components_beside_are_differentiable_twice(tables):
+    one, name = four_coordinates().fixed, "feature_distance" if tables == 1 else "feature_distance_2"
+    fixed = one if tables == 1 else SeveralTables((one, one), ((0, 1, 2, 3), (3, 1, 2, 0)))
+    x, y = (make_points(2, seed=seed, stock_dims=0)[:, :4].clone().requires_grad_() for seed in (0, 1))
+    assert torch.autograd.gradcheck(lambda a, b: beside(fixed, (name,), a, b), (x, y))
+    assert torch.autograd.gradgradcheck(lambda a, b: beside(fixed, (name,), a, b), (x, y))
 
 
 @pytest.mark.parametrize("form", PRETRAINED_FORMS)

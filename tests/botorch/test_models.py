@@ -221,6 +221,32 @@ def test_conditioning_equals_starting_with_all_rows(cov, target, candidates, for
     assert_same_posterior(conditioned, whole, candidates, 1e-6)
 
 
+@pytest.mark.parametrize("form", ["stock", "two_layer", DEFAULT_FORM])
+def test_what_fantasies_have_in_common_changes_nothing_but_time(cov, target, candidates, form):
+    model = pretrained_gp(cov, *target, form=form).eval()
+    seen = candidates[:6].reshape(3, 2, -1).requires_grad_()
+    fantasies = model.fantasize(seen, SobolQMCNormalSampler(torch.Size([4]), seed=0))
+    apart = copy.copy(fantasies)
+    apart._observed = None
+    test = candidates[3:].reshape(2, 1, 2, -1)[:, :, None].requires_grad_()  # the same for all fantasies
+
+    def predicted(of):
+        posterior = of.posterior(test.expand(2, 4, 3, *test.shape[-2:]))
+        value = posterior.mean.sum() + (posterior.distribution.covariance_matrix**2).sum()
+        return posterior, torch.autograd.grad(value, (test, seen), retain_graph=True)
+
+    for known in (True, False):
+        (ours, gradients), (expected, of_expected) = predicted(fantasies), predicted(apart)
+        torch.testing.assert_close(ours.mean, expected.mean, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(ours.variance, expected.variance, rtol=1e-8, atol=1e-9)
+        for one, other in zip(gradients, of_expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-8 * other.abs().max().item())
+        if known:  # inputs that are no longer those of the model that the fantasies are of
+            moved = fantasies.train_inputs[0].flip(-2)
+            for each in (fantasies, apart):
+                each.set_train_data(moved, each.train_targets.flip(-1), strict=False)
+
+
 @pytest.mark.parametrize("form", ["transfer", "normalised"])
 def test_fantasies_believe_what_they_saw(cov, target, candidates, form):
     model = pretrained_gp(cov, *target, form=form)

@@ -120,12 +120,13 @@ def test_the_gradient_of_points_with_themselves_goes_through_both_arguments(name
     np.testing.assert_allclose(sum(found), expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize(("own", "n"), [([1], N), ([0], 1)])
 @pytest.mark.parametrize("name", FORMULAS)
-def test_points_without_batches_meet_batches(name):
+def test_points_without_batches_meet_batches(name, own, n):
     rng = np.random.default_rng(7)
-    X, Y = batches([1], N, rng), rng.uniform(-1, 1, (M, D))
+    X, Y = batches(own, n, rng), rng.uniform(-1, 1, (M, D))
     evaluator, formula = evaluator_of(), FORMULAS[name]
-    value, upstream = evaluate(formula, evaluator, X, Y), rng.normal(size=(B, N, M))
+    value, upstream = evaluate(formula, evaluator, X, Y), rng.normal(size=(B, n, M))
     repeated = np.tile(Y, (B, 1, 1))
     np.testing.assert_allclose(value, one_by_one(formula, evaluator, X, repeated), rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(evaluate(formula, evaluator, Y, X), np.swapaxes(value, 1, 2), rtol=1e-12, atol=1e-14)

@@ -110,13 +110,14 @@ class FeatureSum(SumForm):
         b = upstream.shape[0]
         squared = constant(self.weights**2, P.points)[:, None]
         if b > 1:
-            pulled = []
+            firsts, seconds = [], []
             for batch, values, others in self._batches(P, Q, b):
                 slope = upstream[batch, ...]
-                to_x, to_y = squared * xp.matmul(others, xp.matrix_transpose(slope)), squared * xp.matmul(values, slope)
-                pulled.append((self._pull(P, batch, values, to_x), self._pull(Q, batch, others, to_y)))
-            of_x, of_y = (joined(list(parts), axis=0) for parts in zip(*pulled, strict=True))
-            return of_x, of_y if second else None
+                to_x = squared * xp.matmul(others, xp.matrix_transpose(slope))
+                firsts.append(self._pull(P, batch, values, to_x))
+                if second:
+                    seconds.append(self._pull(Q, batch, others, squared * xp.matmul(values, slope)))
+            return joined(firsts, axis=0), joined(seconds, axis=0) if second else None
         of_x, of_y = [], xp.zeros_like(Q.points)
         for rows, values in self._value_blocks(P, share=1.0):
             # Slopes are added up over the other side first, as the way from monomials to points costs more.

@@ -48,7 +48,8 @@ class Gram:
     leading
         Leading shape of the value: of batches, or of points paired row by row.
     size
-        Number b of batches, n and m; points paired row by row are batches of one.
+        Number b of batches, n and m; points paired row by row are batches of one, batches of one that meet the same
+        points are one batch.
     elementwise
         Whether points are paired row by row.
     symmetric
@@ -107,6 +108,8 @@ class Gram:
         """Sum a gradient (b, n, d) over the copies that broadcasting made of an argument."""
         xp = array_namespace(gradient)
         shape = self.shapes[argument]
+        if math.prod(gradient.shape) == math.prod(shape):
+            return xp.astype(xp.reshape(gradient, shape), dtype)
         whole = (*self.leading, *shape[-1 if self.elementwise else -2 :])
         padded = (*(1 for _ in range(len(whole) - len(shape))), *shape)
         copied = tuple(axis for axis, sizes in enumerate(zip(whole, padded, strict=True)) if sizes[0] != sizes[1])
@@ -144,10 +147,14 @@ def gram(
     leading = np.broadcast_shapes(left.shape[:-2], () if right is None else right.shape[:-2])
     b, n, m = math.prod(leading), left.shape[-2], (left if right is None else right).shape[-2]
     shape = leading if elementwise else (*leading, n, m)
+    # Points of one batch each that all meet the same others are one set.
+    if alone := right is not None and right.ndim == 2 and n == 1 < m:
+        b, n = 1, b
     made = (shapes, leading, (b, n, m), elementwise, Y is None)
     if 0 in (b, n, m):
         return Gram(xp.zeros(shape, dtype=X.dtype, device=left.device), *made)
-    left, right = _in_batches(left, leading), None if right is None else _in_batches(right, leading)
+    left = xp.reshape(left, (-1, X.shape[-1])) if alone else _in_batches(left, leading)
+    right = None if right is None else _in_batches(right, leading)
     if n == m == 1 and formula.of_equal_points is not None and (right is None or bool(xp.all(left == right))):
         return Gram(xp.full(shape, formula.of_equal_points, dtype=X.dtype, device=left.device), *made)
     axis = int(b == 1)
