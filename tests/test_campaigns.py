@@ -1,13 +1,22 @@
 """Many earlier campaigns as one covariance: trained, saved, and the same kernel in every host."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from botorch.acquisition import LogExpectedImprovement
+from botorch.fit import fit_gpytorch_mll
+from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.kernels import Kernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
 from skopt.space import Real
+from typer.testing import CliRunner
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+from mkbo_plugins.botorch import pretrained_gp
+from mkbo_plugins.cli import app
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.errors import FitError, KernelError, TableError
@@ -165,3 +174,56 @@ def test_new_levels_and_widened_spaces_keep_campaigns():
 def test_what_cannot_be_campaigns_is_said(change, arguments, error, words):
     with pytest.raises(error, match=words):
         pretrain(change(runs()), "y", SPACE, **QUICK, **arguments)
+
+
+def test_botorch_fits_it_and_gradients_of_acquisition_functions_are_right(cov):
+    X, shift = SPACE.sobol(8, seed=5), 1
+    y = torch.tensor(outcome(X, shift))[:, None]
+    model = pretrained_gp(cov, torch.tensor(X), (y - y.mean()) / y.std(), direction="same")
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    acquisition = LogExpectedImprovement(model, best_f=1.0)
+    points = torch.tensor(SPACE.sobol(3, seed=6))[:, None, :].requires_grad_()
+    (got,) = torch.autograd.grad(acquisition(points).sum(), points)
+    steps = torch.tensor([1e-6, 1e-4])
+    for j, step in enumerate(steps):
+        shift_by = torch.zeros(2, dtype=torch.double).index_fill(0, torch.tensor([j]), float(step))
+        with torch.no_grad():
+            wanted = (acquisition(points + shift_by) - acquisition(points - shift_by)) / (2 * step)
+        torch.testing.assert_close(got[:, 0, j], wanted, rtol=1e-4, atol=1e-6)
+    fantasised = model.fantasize(points.detach()[0], SobolQMCNormalSampler(torch.Size([2]), seed=0))
+    assert torch.isfinite(fantasised.posterior(points.detach()[1]).mean).all()
+
+
+def test_scikit_optimize_searches_with_it(cov):
+    from skopt import gp_minimize
+
+    from mkbo_plugins.skopt import pretrained_regressor
+
+    dimensions = [Real(0.0, 2.0, name="a"), Real(1.0, 100.0, prior="log-uniform", name="b")]
+    result = gp_minimize(
+        lambda x: -float(outcome(np.array([x]), 1)[0]),
+        dimensions,
+        base_estimator=pretrained_regressor(cov, dimensions, direction="opposite", random_state=0),
+        n_calls=8,
+        n_initial_points=0,
+        x0=[list(point.values()) for point in cov.starting_points(3, direction="same")],
+        random_state=0,
+    )
+    assert -result.fun > np.quantile(outcome(SPACE.sobol(256), 1), 0.97)
+
+
+def test_the_command_line_takes_a_column_of_campaigns(tmp_path):
+    run = CliRunner().invoke
+    runs().to_csv(tmp_path / "runs.csv", index=False)
+    made = run(app, ["pretrain", str(tmp_path / "runs.csv"), "--target", "y", "--by", "study", "--trainer", "gp"])
+    assert made.exit_code == 0, made.output
+    assert "study 3" in made.output
+    file = str(tmp_path / "runs.mkbo.json")
+    shown = json.loads(run(app, ["show", file, "--json"]).stdout)
+    assert [campaign["name"] for campaign in shown["campaigns"]] == [f"study {i}" for i in range(4)]
+    X = PretrainedCovariance.load(file).space.sobol(12, seed=2)
+    pd.DataFrame(X, columns=SPACE.names).assign(q=outcome(X, 2)).to_csv(tmp_path / "done.csv", index=False)
+    asked = run(app, ["suggest", file, "--done", str(tmp_path / "done.csv"), "--target", "q"])
+    assert asked.exit_code == 0, asked.output
+    assert "most like the earlier campaigns" in asked.output
+    assert "the campaigns predict" in asked.output

@@ -17,6 +17,7 @@ import typer
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.core.gp.spacing import Spacing, least_distance
+from mkbo_plugins.covariance.record import Trainer
 from mkbo_plugins.errors import MkboWarning
 from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS, run_lookup
 from mkbo_plugins.experiments.benchmark.drawn import LCBENCH
@@ -71,7 +72,9 @@ def first_trials(lookup: Lookup, n: int) -> list[int]:
     return [int(i) for i in lookup.cov.first_design(Z, "same", n, present=Z[:0], spacing=spacing)]
 
 
-def run(file: Path, target: str, tables: int, rows: int, seed: int, arm: str, trials: int, trainer: str) -> Campaign:
+def run(
+    file: Path, target: str, tables: int, rows: int, seed: int, arm: str, trials: int, trainer: Trainer
+) -> Campaign:
     """Run one campaign on a data set with a library of others."""
     table = read_columns(file, LCBENCH)
     cov = _pretrained(file, target, tables, rows, seed, trainer)
@@ -86,7 +89,7 @@ def run(file: Path, target: str, tables: int, rows: int, seed: int, arm: str, tr
 
 
 @lru_cache(maxsize=1)
-def _pretrained(file: Path, target: str, tables: int, rows: int, seed: int, trainer: str) -> PretrainedCovariance:
+def _pretrained(file: Path, target: str, tables: int, rows: int, seed: int, trainer: Trainer) -> PretrainedCovariance:
     table = read_columns(file, LCBENCH)
     library = library_of(table, target, tables, rows, seed)
     with warnings.catch_warnings():
@@ -98,7 +101,7 @@ def _pretrained(file: Path, target: str, tables: int, rows: int, seed: int, trai
             by=BY,
             trainer=trainer,
             n_jobs=1,
-            progress=False,  # type: ignore[arg-type]
+            progress=False,
         )
     return cov
 
@@ -111,7 +114,7 @@ def main(
     rows: Annotated[int, typer.Option(min=3, max=2000, help="Rows of each.")] = 100,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds.")] = 5,
     trials: Annotated[int, typer.Option(min=5, help="Trials of each campaign.")] = 50,
-    trainer: Annotated[str, typer.Option(help="gp or svm.")] = "gp",
+    trainer: Annotated[Trainer, typer.Option(help="gp or svm.")] = "gp",
     every: Annotated[int, typer.Option(min=1, help="Only every so many data sets.")] = 1,
     n_jobs: Annotated[int, typer.Option(help="Parallel processes.")] = 1,
 ) -> None:
