@@ -97,8 +97,7 @@ def draw_ensemble_paths(model: AverageGP, *, sample_shape: torch.Size, **kwargs:
         As for `botorch.sampling.pathwise.draw_matheron_paths`.
     """
     kept = [(member, count) for member, count in zip(model.members, model.counts, strict=True) if count]
-    shapes = [torch.Size([*sample_shape, count]) for _, count in kept]
-    paths = [draw_matheron_paths(member, shape, **kwargs) for (member, _), shape in zip(kept, shapes, strict=True)]
+    paths = [draw_matheron_paths(member, torch.Size([*sample_shape, count]), **kwargs) for member, count in kept]
     return EnsemblePath(paths, [count for _, count in kept])
 
 
