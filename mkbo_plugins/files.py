@@ -20,7 +20,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
     A symbolic link stays, and the file it names is replaced; a file that is replaced keeps its permissions. The
     unfinished file beside it, ``.NAME.*.mkbo.tmp``, is left behind only if the process is killed; a later write of the
-    same name removes it.
+    same name removes it, or `remove_unfinished`.
 
     Raises
     ------
@@ -48,10 +48,7 @@ def _naming(path: Path) -> Iterator[None]:
 def _unfinished(real: Path, data: bytes) -> Iterator[str]:
     """Give the name of a file beside another that has its data already; it is gone afterwards."""
     prefix = f".{real.name[:50]}."  # names of files are limited to 255 bytes
-    for left in real.parent.glob(f"{glob.escape(prefix)}*{SUFFIX}"):
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime > STALE:
-                left.unlink()
+    remove_unfinished(real.parent, prefix)
     descriptor, temporary = tempfile.mkstemp(dir=real.parent, prefix=prefix, suffix=SUFFIX)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -61,6 +58,14 @@ def _unfinished(real: Path, data: bytes) -> Iterator[str]:
         yield temporary
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path, prefix: str = ".") -> None:
+    """Remove unfinished files that killed processes have left behind, of all names or of those that begin so."""
+    for left in folder.glob(f"{glob.escape(prefix)}*{SUFFIX}"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > STALE:
+                left.unlink()
 
 
 def destination(path: Path) -> tuple[Path, int | None]:

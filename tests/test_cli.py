@@ -1,5 +1,6 @@
 """The command line as a user meets it."""
 
+import signal
 import subprocess
 import sys
 
@@ -159,6 +160,15 @@ def test_interruption_is_a_sentence(folder, monkeypatch):
     result = _run("pretrain", "table.csv", "--target", "strength", "--space", "space.toml")
     assert result.exit_code == 130
     assert "stopped" in result.output
+
+
+def test_termination_is_an_interruption(folder, monkeypatch):
+    monkeypatch.setattr(
+        "mkbo_plugins.cli.pretraining.train", lambda *args, **kwargs: signal.raise_signal(signal.SIGTERM)
+    )
+    result = _run("pretrain", "table.csv", "--target", "strength", "--space", "space.toml")
+    assert (result.exit_code, "stopped" in result.output) == (130, True)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_warnings_are_notes(folder, table):

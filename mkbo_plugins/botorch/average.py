@@ -29,9 +29,8 @@ SLOTS = 16
 class AverageGP(Model):
     """An equally weighed mixture of fitted Gaussian processes, in which one may take several places.
 
-    Acquisition functions average over it as over BoTorch's own ensembles. `pretrained_average` makes it. Sample paths
-    are those of its members: `botorch.sampling.pathwise.draw_matheron_paths` takes one of `members`, drawn by
-    `weights`, and not the mixture.
+    Acquisition functions average over it, and sample paths are drawn from it, as of BoTorch's own ensembles.
+    `pretrained_average` makes it.
 
     Parameters
     ----------

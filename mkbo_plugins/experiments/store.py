@@ -4,6 +4,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
@@ -12,7 +13,7 @@ from joblib import Parallel, delayed
 
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.record import Campaign
-from mkbo_plugins.files import write_atomically
+from mkbo_plugins.files import remove_unfinished, write_atomically
 
 
 class Storable(Protocol):
@@ -29,7 +30,7 @@ C = TypeVar("C", bound=Storable)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder for results unless it is there.
+    """Make a folder for results unless it is there, and remove what a killed run left unfinished in it.
 
     Raises
     ------
@@ -40,6 +41,7 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MkboError(f"cannot make the folder {folder}: {error.strerror}; choose another") from error
+    remove_unfinished(folder)
 
 
 class RunStore(Generic[C]):
@@ -111,10 +113,14 @@ class RunStore(Generic[C]):
         if report is not None:
             report(len(done), len(jobs))
         parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-        with warnings.catch_warnings():
-            # joblib replaces a worker whose memory grows and says so; no job is lost.
+        with (
+            warnings.catch_warnings(),
+            closing(parallel(delayed(_keyed)(key, jobs[key]) for key in missing)) as results,
+        ):
+            # joblib tells of a worker that it replaces since its memory grew, and of jobs that an interruption cut off.
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-            for key, result in parallel(delayed(_keyed)(key, jobs[key]) for key in missing):
+            warnings.filterwarnings("ignore", message=r"\d+ tasks (have been|which were)")
+            for key, result in results:
                 self.put(key, result)
                 done[key] = result
                 if report is not None:

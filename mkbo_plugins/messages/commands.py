@@ -1,7 +1,9 @@
 """Errors, warnings and interruptions of commands, as sentences instead of tracebacks."""
 
 import re
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +19,8 @@ GOES_ON = "stopped; the same command goes on from here"
 def plain_errors(when_interrupted: str = "stopped") -> Iterator[None]:
     """Print errors and warnings of this package as plain sentences; an error ends the command with status 2.
 
-    It is a context, or a decorator of a whole command.
+    SIGTERM interrupts it as Ctrl-C does, with status 130: workers and unfinished files go with it. It is a context, or
+    a decorator of a whole command.
     """
     errors = Terminal(stderr=True)
 
@@ -27,7 +30,7 @@ def plain_errors(when_interrupted: str = "stopped") -> Iterator[None]:
         else:
             original(message, category, *args)  # type: ignore[arg-type]
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _terminated_as_interrupted():
         warnings.simplefilter("always", MkboWarning)
         original, warnings.showwarning = warnings.showwarning, print_warning  # type: ignore[assignment]
         try:
@@ -44,6 +47,19 @@ def plain_errors(when_interrupted: str = "stopped") -> Iterator[None]:
         except KeyboardInterrupt:
             errors.print(when_interrupted)
             sys.exit(130)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Raise KeyboardInterrupt at SIGTERM, where this may be set and nobody else has."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    else:
+        yield
 
 
 def in_options(message: object) -> str:

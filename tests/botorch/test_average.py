@@ -3,10 +3,15 @@
 import pytest
 import torch
 from botorch.acquisition import LogExpectedImprovement, qLogNoisyExpectedImprovement
+from botorch.acquisition.thompson_sampling import PathwiseThompsonSampling
 from botorch.optim import optimize_acqf
+from botorch.sampling.pathwise import draw_matheron_paths
+from botorch.sampling.pathwise.posterior_samplers import get_matheron_path_model
 
 from mkbo_plugins.botorch.average import SLOTS, AverageGP, pretrained_average
 from mkbo_plugins.errors import MkboError
+
+PATHS = 2000
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +69,44 @@ def test_batches_of_candidates_can_be_optimised(average, cov, data):
     found, value = optimize_acqf(acquisition, bounds, q=2, num_restarts=1, raw_samples=8, options={"maxiter": 3})
     assert found.shape == (2, data[0].shape[1])
     assert torch.isfinite(value)
+
+
+@pytest.fixture(scope="module")
+def halves(average):
+    return AverageGP(average.members, torch.tensor([0.5, 0.5], dtype=torch.double))
+
+
+@torch.no_grad()
+def test_paths_in_each_place_have_the_moments_of_its_member(halves, cov):
+    torch.manual_seed(0)
+    X = torch.as_tensor(cov.space.sobol(4, seed=5), dtype=torch.double)
+    values = draw_matheron_paths(halves, torch.Size([PATHS]))(X)
+    assert values.shape == (PATHS, SLOTS, len(X))
+    exact = halves.posterior(X).distribution
+    deviations = exact.variance.sqrt()
+    assert ((values.mean(dim=0) - exact.mean).abs() < 5 * deviations / PATHS**0.5).all()
+    for place, drawn in zip(exact.covariance_matrix, values.unbind(1), strict=True):
+        # An entry of a covariance of normal draws varies by the root of (c_ii c_jj + c_ij^2) / n.
+        spread = ((torch.outer(place.diagonal(), place.diagonal()) + place**2) / PATHS).sqrt()
+        assert ((torch.cov(drawn.T) - place).abs() < 5 * spread).all()
+
+
+def test_paths_are_shaped_as_those_of_the_hosts_ensembles(halves, cov):
+    X = torch.as_tensor(cov.space.sobol(6, seed=7), dtype=torch.double).reshape(2, 3, -1)
+    model = get_matheron_path_model(halves)
+    together = model.posterior(X).mean
+    assert together.shape == halves.posterior(X).mean.shape == (2, SLOTS, 3, 1)
+    model._path.set_ensemble_as_batch(True)
+    assert torch.allclose(model(X.unsqueeze(-3).expand(-1, SLOTS, -1, -1)), together)
+
+
+def test_thompson_samples_are_optimised(average, cov, data):
+    torch.manual_seed(1)
+    bounds = torch.stack([data[0].min(dim=0).values, data[0].max(dim=0).values])
+    acquisition = PathwiseThompsonSampling(average)
+    found, value = optimize_acqf(acquisition, bounds, q=2, num_restarts=2, raw_samples=16, options={"maxiter": 5})
+    assert found.shape == (2, data[0].shape[1])
+    assert value >= acquisition(torch.as_tensor(cov.space.sobol(8, seed=9)).reshape(4, 2, -1)).max()
 
 
 @pytest.mark.parametrize("weights", [[0.5, 0.5], [0.97, 0.02, 0.01], [1 / 3] * 3])

@@ -14,6 +14,7 @@ pytest.importorskip("botorch")
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.campaign import Campaign
 from mkbo_plugins.experiments.store import RunStore
+from mkbo_plugins.files import STALE
 
 PROGRAM = """
     import sys, time
@@ -51,6 +52,45 @@ def test_killed_and_restarted_it_repeats_at_most_the_run_it_was_in(tmp_path):
     runs = log.read_text().split()
     assert sorted(set(runs)) == [str(i) for i in range(8)]
     assert len(runs) <= 9
+
+
+TERMINATED = """
+    import os, sys, time
+    from functools import partial
+    from pathlib import Path
+    from mkbo_plugins.experiments.store import RunStore
+    from mkbo_plugins.messages.commands import plain_errors
+
+    def job(folder):
+        (folder / str(os.getpid())).touch()
+        time.sleep(600)
+
+    folder = Path(sys.argv[1])
+    with plain_errors():
+        RunStore(folder / "runs").complete({(i,): partial(job, folder) for i in range(4)}, n_jobs=2)
+"""
+
+
+def test_workers_end_with_a_terminated_command(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(TERMINATED))
+    process = subprocess.Popen([sys.executable, str(program), str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and len(workers := [int(p.name) for p in tmp_path.iterdir() if p.name.isdigit()]) < 2:
+        time.sleep(0.02)
+    process.terminate()
+    assert (process.communicate(timeout=60)[1], process.returncode) == ("stopped\n", 130)
+    for worker in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
+
+
+def test_what_a_killed_run_left_unfinished_is_removed_by_a_later_one(tmp_path):
+    old, new = tmp_path / ".a_1.json.abc.mkbo.tmp", tmp_path / ".a_2.json.abc.mkbo.tmp"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (time.time() - 2 * STALE,) * 2)
+    RunStore(tmp_path)
+    assert list(tmp_path.iterdir()) == [new]
 
 
 def test_a_damaged_run_is_named(tmp_path):
