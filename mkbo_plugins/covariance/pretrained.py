@@ -318,7 +318,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
 
     def predict_at_coordinates(self, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """Return `predict` at frame coordinates (n, d), with nothing checked."""
-        g = np.asarray(self.fixed.decision(Z))
+        g = np.asarray(self.fixed.prediction(Z))
         return np.exp(g) if self.log_target and not self.campaigns else g
 
     def most_like(self, X: Any, y: Any) -> tuple[tuple[str, float], ...]:

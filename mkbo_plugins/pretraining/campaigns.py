@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from mkbo_plugins.core import FreeKernel, WeightedPoints
+from mkbo_plugins.core import FreeKernel
 from mkbo_plugins.core.components.campaigns import Campaigns
-from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.training.ard import TableEvidence, mean_and_std
 from mkbo_plugins.core.training.landmarks import LandmarkFit
 from mkbo_plugins.core.training.scatter import NO_SCATTER
@@ -24,12 +24,15 @@ from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.pretraining import long_tables
 from mkbo_plugins.pretraining.inputs import Source
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, measure, train
-from mkbo_plugins.pretraining.trainers import Trained, noise_weights
+from mkbo_plugins.pretraining.trainers import noise_weights
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.table import TrainingTable, check_rows
 
 LANDMARKS = 500
 """Points over which campaigns are described, where nobody says how many."""
+
+MACHINE_ROWS = 100
+"""Of these, points that the machine is trained on: the cost of its kernel grows with the square of their number."""
 
 MOST_CAMPAIGNS, MOST_ROWS = 10, 150
 """Campaigns, and rows of each, whose evidence the coordinate weights are learned from."""
@@ -154,8 +157,8 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
     """Return one covariance of several campaigns.
 
     All share coordinate weights and noise, by the sum of their evidences. The prediction of each is the kernel ridge
-    regression of its rows in the span of common landmarks; the mean of these is the decision function of trainer
-    ``"gp"``, and what the support vector machine of trainer ``"svm"`` is trained on.
+    regression of its rows in the span of common landmarks; their mean is what the covariance predicts, and the
+    machine that re-weights the kernel is trained on values of this mean.
     """
     shared = _shared(campaigns, space, settings)
     spread = _landmarks(campaigns, space, settings)
@@ -170,13 +173,9 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
             if report is not None:
                 report(len(fits), len(campaigns))
     pooled = Campaigns(shared.kernel, landmarks, np.array([f.alpha for f in fits]), np.array([f.bias for f in fits]))
-    mean = DecisionFunction(
-        shared.kernel, WeightedPoints(landmarks, pooled.alpha.mean(axis=0)), float(pooled.bias.mean())
-    )
-    if settings.trainer == "gp":
-        trained = Trained(mean, None, None, 0.0, [])
-    else:
-        trained = train(spread, replace(spread.data.rows(spread.used), y=np.asarray(mean(landmarks))), settings)
+    few = replace(spread, used=spread.used[_few(landmarks)])
+    outcomes_of_few = replace(spread.data.rows(few.used), y=np.asarray(pooled.mean(few.trained)))
+    trained = train(few, outcomes_of_few, settings)
     records = tuple(
         CampaignRecord(c.name, len(c.rows.data.y), c.mean, c.spread, float(np.mean(fit.residuals**2)))
         for c, fit in zip(campaigns, fits, strict=True)
@@ -198,9 +197,22 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
         loo_mse=float(np.mean(residuals**2)),
         notes=tuple(map(str, notes)),
     )
-    fixed = replace(measure(trained.decision, landmarks), campaigns=pooled)
+    g = np.asarray(pooled.mean(landmarks))
+    fixed = replace(
+        measure(trained.decision, few.trained),
+        campaigns=pooled,
+        decision_mean=float(g.mean()),
+        decision_spread=float(g.std()),
+    )
     return Fitted(
         PretrainedCovariance(space, settings.frame, fixed, record, settings.log_target, campaigns=records), notes
+    )
+
+
+def _few(landmarks: Float[np.ndarray, "P d"]) -> Int[np.ndarray, " n"]:
+    """Return the numbers of the landmarks that the machine is trained on."""
+    return (
+        np.arange(len(landmarks)) if len(landmarks) <= MACHINE_ROWS else farthest_point_subset(landmarks, MACHINE_ROWS)
     )
 
 
