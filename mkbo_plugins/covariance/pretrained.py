@@ -87,7 +87,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
     earlier
         What further tables, by which the kernel is re-weighted too, were and how their machines were chosen.
     campaigns
-        What the campaigns were whose mean the machine predicts, in the order of `fixed.campaigns`; empty for a table of
+        What the campaigns were whose mean is predicted, in the order of `fixed.campaigns`; empty for a table of
         one alone. Predictions are in units of a campaign's standard deviation then.
     """
 
