@@ -48,9 +48,9 @@ class Campaigns:
     """
 
     kernel: FreeKernel
-    points: Float[np.ndarray, "P d"]
-    alpha: Float[np.ndarray, "M P"]
-    bias: Float[np.ndarray, " M"]
+    points: np.ndarray
+    alpha: np.ndarray
+    bias: np.ndarray
     _recent: ValueCache = field(default_factory=lambda: ValueCache(KEPT_VALUES), init=False, repr=False)
 
     def __post_init__(self) -> None:
