@@ -69,6 +69,18 @@ def test_the_machine_predicts_the_mean_of_the_campaigns(cov):
     assert np.corrcoef(cov.fixed.decision(cov.to_coordinates(X)), mean)[0, 1] > 0.95
 
 
+def test_the_second_moment_is_one_on_the_mean(cov):
+    landmarks = cov.fixed.campaigns.points
+    diagonal = cov.fixed.components(("moment",), landmarks, elementwise=True)["moment"].value
+    assert diagonal.mean() == pytest.approx(1.0, rel=1e-12)
+
+
+def test_campaigns_that_cancel_are_refused():
+    one = runs(1)
+    with pytest.raises(FitError, match="nothing in common"):
+        pretrain([one, one.assign(y=-one["y"])], "y", SPACE, combine="pool", trainer="gp", **QUICK)
+
+
 def test_a_saved_covariance_is_the_same(cov, tmp_path):
     cov.save(tmp_path / "runs.mkbo.json")
     read = PretrainedCovariance.load(tmp_path / "runs.mkbo.json")

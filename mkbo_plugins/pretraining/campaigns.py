@@ -34,6 +34,9 @@ LANDMARKS = 500
 MACHINE_ROWS = 100
 """Of these, points that the machine is trained on: the cost of its kernel grows with the square of their number."""
 
+NOTHING_IN_COMMON = 1e-6
+"""Range of the mean of predictions, in units of their standard deviation, that is rounding and no knowledge."""
+
 MOST_CAMPAIGNS, MOST_ROWS = 10, 150
 """Campaigns, and rows of each, whose evidence the coordinate weights are learned from."""
 
@@ -173,8 +176,15 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
             if report is not None:
                 report(len(fits), len(campaigns))
     pooled = Campaigns(shared.kernel, landmarks, np.array([f.alpha for f in fits]), np.array([f.bias for f in fits]))
-    few = replace(spread, used=spread.used[_few(landmarks)])
-    outcomes_of_few = replace(spread.data.rows(few.used), y=np.asarray(pooled.mean(few.trained)))
+    predictions = np.asarray(pooled(landmarks))
+    chosen = _few(landmarks)
+    few, in_common = replace(spread, used=spread.used[chosen]), predictions[chosen].mean(axis=1)
+    if not np.ptp(in_common) > NOTHING_IN_COMMON * predictions.std():
+        raise FitError(
+            "campaigns have nothing in common: the mean of their predictions is constant, as if they contradicted each "
+            "other; train those apart that point the other way, and sum them, combine='sum' (--combine sum)"
+        )
+    outcomes_of_few = replace(spread.data.rows(few.used), y=in_common)
     trained = train(few, outcomes_of_few, settings)
     records = tuple(
         CampaignRecord(c.name, len(c.rows.data.y), c.mean, c.spread, float(np.mean(fit.residuals**2)))
@@ -197,12 +207,12 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
         loo_mse=float(np.mean(residuals**2)),
         notes=tuple(map(str, notes)),
     )
-    g = np.asarray(pooled.mean(landmarks))
+    # In this unit the second moment is 1 on the mean, however much campaigns agree.
     fixed = replace(
         measure(trained.decision, few.trained),
         campaigns=pooled,
-        decision_mean=float(g.mean()),
-        decision_spread=float(g.std()),
+        decision_mean=float(predictions.mean()),
+        decision_spread=float(predictions.std()),
     )
     return Fitted(
         PretrainedCovariance(space, settings.frame, fixed, record, settings.log_target, campaigns=records), notes

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 
 from mkbo_plugins.core import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential
 from mkbo_plugins.covariance.combined import CombinedCovariance
@@ -18,7 +19,7 @@ from mkbo_plugins.pretraining.inputs import Source, check_alike, sources_of
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, fit_table
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, check_frame
-from mkbo_plugins.tables.table import Task, read_table
+from mkbo_plugins.tables.table import Task, TrainingTable, read_table
 
 KERNELS: dict[str, FreeKernel] = {
     "se": SquaredExponential(),
@@ -183,7 +184,7 @@ def pretrain(
     labels = None if by is None else campaign_labels(sources, by, task, resume)
     if combine == "chain":
         check_alike(sources)
-    tables, rows = [], []
+    tables = []
     for source in sources:
         with source.named_errors():
             _check_size(source.space)
@@ -201,27 +202,32 @@ def pretrain(
             for remark in source.remarks(data):
                 warnings.warn(source.named(remark), stacklevel=2)
             tables.append(data)
-            rows.append(Rows.of(data, source.space, settings))
     campaigns = [] if labels is None else campaigns_of(tables[0], labels, str(by), sources[0].space, settings)
     if len(campaigns) > 1:
-        fits = [fit_campaigns(campaigns, sources[0].space, settings)]
+        fits, last = [fit_campaigns(campaigns, sources[0].space, settings)], np.empty((0, 0))
     else:
-        fits = _fit_each(sources, rows, settings, chain=combine == "chain")
+        fits, last = _fit_each(sources, tables, settings, chain=combine == "chain")
     for note in _warnings(sources, fits):
         warnings.warn(note, stacklevel=2)
     covs = [fit.cov for fit in fits]
     if len(covs) == 1:
         return covs[0]
-    return chained(covs[:-1], covs[-1], rows[-1].trained) if combine == "chain" else CombinedCovariance(tuple(covs))
+    return chained(covs[:-1], covs[-1], last) if combine == "chain" else CombinedCovariance(tuple(covs))
 
 
-def _fit_each(sources: Sequence[Source], rows: Sequence[Rows], settings: Settings, *, chain: bool) -> list[Fitted]:
-    """Return the covariance of each table; in a chain all have the kernel of the last one."""
+def _fit_each(
+    sources: Sequence[Source], tables: Sequence[TrainingTable], settings: Settings, *, chain: bool
+) -> tuple[list[Fitted], Float[np.ndarray, "n d"]]:
+    """Return the covariance of each table, and the last one's rows; in a chain all have the kernel of the last one."""
+    rows: list[Rows] = []
     fits: list[Fitted] = []
+    for source, table in zip(sources, tables, strict=True):
+        with source.named_errors():
+            rows.append(Rows.of(table, source.space, settings))
     for source, one in zip(reversed(sources), reversed(rows), strict=True):
         with source.named_errors():
             fits.append(fit_table(one, settings, fits[0].cov.kernel if chain and fits else None))
-    return fits[::-1]
+    return fits[::-1], rows[-1].trained
 
 
 def _warnings(sources: Sequence[Source], fits: Sequence[Fitted]) -> Iterator[MkboWarning]:

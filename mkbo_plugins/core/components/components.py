@@ -352,7 +352,7 @@ class PretrainedComponents:
     mean_diagonal
         Mean of K^E(x, x) over the table's rows; the unit in which models see K^E.
     decision_mean, decision_spread
-        Mean and standard deviation of g over the table's rows.
+        Mean and standard deviation of g over the table's rows; of campaigns, of all their predictions there.
     earlier
         Weighted points of further tables by which the kernel is re-weighted too; g is of the last table alone.
     campaigns
