@@ -18,7 +18,7 @@ from mkbo_plugins.pretraining.inputs import Source, check_alike, sources_of
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, fit_table
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, check_frame
-from mkbo_plugins.tables.table import Task, read_table
+from mkbo_plugins.tables.table import Task, TrainingTable, read_table
 
 KERNELS: dict[str, FreeKernel] = {
     "se": SquaredExponential(),
@@ -95,7 +95,8 @@ def pretrain(
         Name of a column that says which campaign a row is of, such as earlier studies, machines or data sets. The
         outcomes of each are taken in units of their standard deviation, less their mean. One machine is trained on what
         campaigns have in common, the mean of their predictions; in covariance models, the covariance of these
-        predictions over campaigns is added to its moment. All share coordinate weights.
+        predictions over campaigns is added to its moment. All share coordinate weights, which the longest ten campaigns
+        give. A single campaign is as its table without `by`.
     C, sigma, epsilon
         Value or values to try, instead of the default grids: C and epsilon in the target's units (after the
         logarithm if one is taken; for labels C has no unit, and there is no epsilon), sigma in squared frame
@@ -122,6 +123,8 @@ def pretrain(
         Without it, 500 such rows stand for a longer table: each has the value there of a kernel ridge regression on
         all rows in their span, and its standard error as `noise`. The recorded leave-one-out error is then that of
         the regression, with the kernel trained, on all rows. Of labels, these 500 rows are trained on as they are.
+        Of campaigns, it is the number of settings, of those of all campaigns together, in whose span all rows of each
+        are regressed; without it 500, or so many that coefficients for all campaigns fit into a file.
     n_jobs
         Parallel workers, as joblib understands it.
     progress
@@ -183,7 +186,7 @@ def pretrain(
     labels = None if by is None else campaign_labels(sources, by, task, resume)
     if combine == "chain":
         check_alike(sources)
-    tables, rows = [], []
+    tables = []
     for source in sources:
         with source.named_errors():
             _check_size(source.space)
@@ -201,11 +204,11 @@ def pretrain(
             for remark in source.remarks(data):
                 warnings.warn(source.named(remark), stacklevel=2)
             tables.append(data)
-            rows.append(Rows.of(data, source.space, settings))
     campaigns = [] if labels is None else campaigns_of(tables[0], labels, str(by), sources[0].space, settings)
     if len(campaigns) > 1:
         fits = [fit_campaigns(campaigns, sources[0].space, settings)]
     else:
+        rows = _rows_of_each(sources, tables, settings)
         fits = _fit_each(sources, rows, settings, chain=combine == "chain")
     for note in _warnings(sources, fits):
         warnings.warn(note, stacklevel=2)
@@ -213,6 +216,15 @@ def pretrain(
     if len(covs) == 1:
         return covs[0]
     return chained(covs[:-1], covs[-1], rows[-1].trained) if combine == "chain" else CombinedCovariance(tuple(covs))
+
+
+def _rows_of_each(sources: Sequence[Source], tables: Sequence[TrainingTable], settings: Settings) -> list[Rows]:
+    """Return what of each table is trained on."""
+    found = []
+    for source, data in zip(sources, tables, strict=True):
+        with source.named_errors():
+            found.append(Rows.of(data, source.space, settings))
+    return found
 
 
 def _fit_each(sources: Sequence[Source], rows: Sequence[Rows], settings: Settings, *, chain: bool) -> list[Fitted]:

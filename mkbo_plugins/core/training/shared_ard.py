@@ -27,13 +27,16 @@ class SharedArd(NamedTuple):
     ----------
     kernel
         The kernel with its weights.
+    amplitude
+        Variance of the processes in units of K_2.
     noise
-        Variance of the noise in units of the amplitude of K_2.
+        Variance of the noise.
     converged
         Whether the optimiser met its tolerance.
     """
 
     kernel: FreeKernel
+    amplitude: float
     noise: float
     converged: bool
 
@@ -64,4 +67,4 @@ def shared_ard(
     callback = None if report is None else lambda _: report(next(steps), None)
     fit = map_fit(log_evidence, priors, [start], log_prior_of_logarithms, callback=callback)
     kernel, amplitude, noise = tables[0].unpack(fit.x)
-    return SharedArd(kernel, noise / amplitude, bool(fit.success))
+    return SharedArd(kernel, amplitude, noise, bool(fit.success))
