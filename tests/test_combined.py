@@ -213,7 +213,7 @@ BOTH = {"table": [TABLE_A, TABLE_B], "target": ["hardness", "yield"], "space": S
         ({"table": [TABLE_A, TABLE_A], "target": "hardness"}, SpaceError, "'r'.*columns of no table"),
         ({"table": [TABLE_A, TABLE_B.assign(r=np.nan)]}, TableError, "table 2: values are missing in columns"),
         ({"groups": [None, "batch"]}, TableError, "table 2: groups: 'batch'"),
-        ({"combine": "product"}, FitError, "'sum' or 'chain'"),
+        ({"combine": "product"}, FitError, "'sum', 'chain' or 'pool'"),
         ({"combine": "chain"}, SpaceError, "the same parameters.*'p', 'q'.*'q', 'r'.*combine='sum'"),
         ({"resume": "search.json"}, FitError, "train each by itself"),
     ],

@@ -128,7 +128,8 @@ def _of_regression(
     """Return the residuals of a table that some of its rows stand for; None if the recorded error is not of these."""
     if len(X) <= long_tables.STAND_INS or data.classes is not None or len(cov.alpha) > long_tables.STAND_INS:
         return None
-    residuals = long_tables.regression(cov.kernel, X, data, farthest_point_subset(X, long_tables.STAND_INS)).residuals
+    landmarks = X[farthest_point_subset(X, long_tables.STAND_INS)]
+    residuals = long_tables.regression(cov.kernel, X, data, landmarks).residuals
     return residuals if _is_recorded(cov, data, residuals) else None
 
 
