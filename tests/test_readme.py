@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.documents import ROOT, blocks, commands, write_older_device
+from tests.documents import ROOT, blocks, commands, write_older_device, write_runs
 
 README = ROOT / "README.md"
 
@@ -18,6 +18,7 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch):
     pytest.importorskip("optuna")
     pytest.importorskip("skopt")
     write_older_device(tmp_path)
+    write_runs(tmp_path)
     monkeypatch.chdir(tmp_path)
     X = torch.tensor([[200.0, 600.0, 1, 0], [3000.0, 900.0, 3, 1], [5000.0, 9000.0, 6, 0]], dtype=torch.double)
     names = {"train_X": X, "train_Y": torch.tensor([[1.0], [3.0], [2.0]], dtype=torch.double)}
@@ -33,6 +34,7 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch):
     assert len(names["client"]._experiment.completed_trials) == 1
     assert [trial.state.name for trial in names["study"].trials] == ["COMPLETE"] * 6
     assert len(names["result"].func_vals) == 12
+    assert len(names["library"].campaigns) == 3
 
 
 def test_command_line_blocks_run(tmp_path, monkeypatch):
@@ -41,12 +43,13 @@ def test_command_line_blocks_run(tmp_path, monkeypatch):
     from mkbo_plugins.cli import app
 
     write_older_device(tmp_path)
+    write_runs(tmp_path)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "space.toml").write_text(blocks(README, "toml")[0])
     done = pd.read_csv("older_device.csv").head(5).rename(columns={"G_D_ratio": "crystallinity"})
     done.to_csv("done.csv", index=False)
     named = [command[0] for command in commands(README)]
-    assert named == ["check", "pretrain", "show", "suggest", "suggest"]
+    assert named == ["check", "pretrain", "show", "suggest", "suggest", "pretrain"]
     for command in commands(README):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output

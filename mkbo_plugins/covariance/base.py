@@ -21,6 +21,7 @@ from mkbo_plugins.core.gp.design import upper_confidence_design
 from mkbo_plugins.core.gp.spacing import Spacing, least_distance
 from mkbo_plugins.covariance.container import NewerVersionError, digest, pack, read, unpack, write
 from mkbo_plugins.covariance.content import Reader
+from mkbo_plugins.covariance.limits import MOST_BYTES
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, SpaceError, SpaceWarning, TableError
 from mkbo_plugins.space.levels import widened
 from mkbo_plugins.space.parameters import Frame, Level, is_finite_number, is_number
@@ -356,6 +357,11 @@ class Covariance(ABC):
         """
         try:
             data = pack(self.to_content())
+            if len(data) > MOST_BYTES:
+                raise ArtefactError(
+                    f"its file of {len(data) / 2**20:.1f} MiB is larger than {MOST_BYTES // 2**20} MiB; train it on "
+                    "fewer rows, max_rows (--max-rows), or fewer campaigns or tables"
+                )
             faithful = Covariance.from_bytes(data) == self
         except ArtefactError as error:
             raise ArtefactError(f"this covariance cannot be saved: {error}") from error

@@ -87,7 +87,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
     earlier
         What further tables, by which the kernel is re-weighted too, were and how their machines were chosen.
     campaigns
-        What the campaigns were whose mean the machine predicts, in the order of `fixed.campaigns`; empty for a table of
+        What the campaigns were whose mean is predicted, in the order of `fixed.campaigns`; empty for a table of
         one alone. Predictions are in units of a campaign's standard deviation then.
     """
 
@@ -323,7 +323,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
 
     def predict_at_coordinates(self, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """Return `predict` at frame coordinates (n, d), with nothing checked."""
-        g = np.asarray(self.fixed.decision(Z))
+        g = np.asarray(self.fixed.prediction(Z))
         return np.exp(g) if self.log_target and not self.campaigns else g
 
     def most_like(self, X: Any, y: Any) -> tuple[tuple[str, float], ...]:

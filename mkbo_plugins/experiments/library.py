@@ -9,13 +9,13 @@ import warnings
 from collections.abc import Callable, Hashable
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pandas as pd
 import typer
 
-from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.core.gp.spacing import Spacing, least_distance
 from mkbo_plugins.covariance.record import Trainer
 from mkbo_plugins.errors import MkboWarning
@@ -76,34 +76,32 @@ def run(
     file: Path, target: str, tables: int, rows: int, seed: int, arm: str, trials: int, trainer: Trainer
 ) -> Campaign:
     """Run one campaign on a data set with a library of others."""
-    table = read_columns(file, LCBENCH)
-    cov = _pretrained(file, target, tables, rows, seed, trainer)
-    points, outcome = table[list(LCBENCH)].to_numpy(float), table[target].to_numpy(float)
-    problem = Problem(target, cov.space, points[:3], outcome[:3], points, outcome, outcome)
-    with tempfile.TemporaryDirectory() as folder:
-        lookup = Lookup(problem, cov, Path(folder))
-        starts = space_filling(lookup, STARTS, seed) if arm == STOCK else first_trials(lookup, STARTS)
-        acquisition, model = ACQUISITIONS["nei"], MODELS[ARMS[arm]]
-        record = run_lookup(lookup, model, seed, trials - STARTS, acquisition, repeats=True, starts=starts)
+    lookup = _known(file, target, tables, rows, seed, trainer).lookup
+    starts = space_filling(lookup, STARTS, seed) if arm == STOCK else first_trials(lookup, STARTS)
+    acquisition, model = ACQUISITIONS["nei"], MODELS[ARMS[arm]]
+    record = run_lookup(lookup, model, seed, trials - STARTS, acquisition, repeats=True, starts=starts)
     return Campaign(record.indices, record.values)
 
 
+class Known(NamedTuple):
+    """A data set through a covariance of others, and the folder with matrices between all of its configurations."""
+
+    lookup: Lookup
+    folder: tempfile.TemporaryDirectory[str]
+
+
 @lru_cache(maxsize=1)
-def _pretrained(file: Path, target: str, tables: int, rows: int, seed: int, trainer: Trainer) -> PretrainedCovariance:
+def _known(file: Path, target: str, tables: int, rows: int, seed: int, trainer: Trainer) -> Known:
+    """Return what all arms need of a data set, until the next one is asked for."""
     table = read_columns(file, LCBENCH)
     library = library_of(table, target, tables, rows, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MkboWarning)
-        cov: PretrainedCovariance = pretrain(
-            library,
-            TARGET,
-            space_of(table),
-            by=BY,
-            trainer=trainer,
-            n_jobs=1,
-            progress=False,
-        )
-    return cov
+        cov = pretrain(library, TARGET, space_of(table), by=BY, trainer=trainer, n_jobs=1, progress=False)
+    points, outcome = table[list(LCBENCH)].to_numpy(float), table[target].to_numpy(float)
+    folder = tempfile.TemporaryDirectory()
+    problem = Problem(target, cov.space, points[:3], outcome[:3], points, outcome, outcome)
+    return Known(Lookup(problem, cov, Path(folder.name)), folder)
 
 
 @plain_errors(GOES_ON)

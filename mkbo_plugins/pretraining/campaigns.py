@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from mkbo_plugins.core import FreeKernel, WeightedPoints
+from mkbo_plugins.core import FreeKernel
 from mkbo_plugins.core.components.campaigns import Campaigns
-from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.training.ard import TableEvidence, mean_and_std
 from mkbo_plugins.core.training.landmarks import LandmarkFit
 from mkbo_plugins.core.training.scatter import NO_SCATTER
@@ -27,12 +26,15 @@ from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.pretraining import long_tables
 from mkbo_plugins.pretraining.inputs import Source
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, measure, train
-from mkbo_plugins.pretraining.trainers import Trained, held_out_error, noise_weights
+from mkbo_plugins.pretraining.trainers import held_out_error, noise_weights
 from mkbo_plugins.space.space import ParameterSpace, check_doubled
 from mkbo_plugins.tables.table import TrainingTable, check_rows
 
 LANDMARKS = 500
 """Points over which campaigns are described, where nobody says how many."""
+
+MACHINE_ROWS = 100
+"""Of these, points that the machine is trained on: the cost of its kernel grows with the square of their number."""
 
 MOST_CAMPAIGNS, MOST_ROWS = 10, 150
 """Campaigns, and rows of each, whose evidence the coordinate weights are learned from."""
@@ -218,8 +220,8 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
     """Return one covariance of several campaigns.
 
     All share coordinate weights and noise, by the sum of their evidences. The prediction of each is the kernel ridge
-    regression of its rows in the span of common landmarks; the mean of these is the decision function of trainer
-    ``"gp"``, and what the support vector machine of trainer ``"svm"`` is trained on.
+    regression of its rows in the span of common landmarks; their mean is what the covariance predicts, and the
+    machine that re-weights the kernel is trained on values of this mean.
 
     Raises
     ------
@@ -238,20 +240,16 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
         shared.kernel, span.landmarks, np.array([f.alpha for f in fits]), np.array([f.bias for f in fits])
     )
     predictions = np.asarray(pooled(span.landmarks))
-    values = predictions.mean(axis=1)
-    if np.ptp(values) <= CANCELLED * np.abs(predictions).max():
+    g = predictions.mean(axis=1)
+    if np.ptp(g) <= CANCELLED * np.abs(predictions).max():
         raise FitError(
             "the campaigns' predictions cancel in the mean, so that they have nothing in common to transfer; pre-train "
             "on each by itself, or leave by (--by) out"
         )
-    target = campaigns[0].rows.data.target
-    if settings.trainer == "gp":
-        mean = WeightedPoints(span.landmarks, pooled.alpha.mean(axis=0))
-        decision = DecisionFunction(shared.kernel, mean, float(pooled.bias.mean()))
-        trained = Trained(decision, None, None, 0.0, [])
-    else:
-        sample = TrainingTable(span.X, values, target, None, None, span.numbers)
-        trained = train(Rows(space, sample, span.landmarks, np.arange(len(values))), sample, settings)
+    target, n = campaigns[0].rows.data.target, len(g)
+    few = np.arange(n) if n <= MACHINE_ROWS else farthest_point_subset(span.landmarks, MACHINE_ROWS)
+    sample = TrainingTable(span.X[few], g[few], target, None, None, span.numbers[few])
+    trained = train(Rows(space, sample, span.landmarks[few], np.arange(len(few))), sample, settings)
     records = tuple(
         CampaignRecord(c.name, len(c.rows.data.y), c.mean, c.spread, held_out_error(c.rows.data, fit.residuals))
         for c, fit in zip(campaigns, fits, strict=True)
@@ -273,7 +271,12 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
         loo_mse=error,
         notes=tuple(map(str, notes)),
     )
-    fixed = replace(measure(trained.decision, span.landmarks), campaigns=pooled)
+    fixed = replace(
+        measure(trained.decision, span.landmarks[few]),
+        campaigns=pooled,
+        decision_mean=float(g.mean()),
+        decision_spread=float(g.std()),
+    )
     return Fitted(
         PretrainedCovariance(space, settings.frame, fixed, record, settings.log_target, campaigns=records), notes
     )
@@ -352,6 +355,11 @@ def _notes(campaigns: Sequence[Campaign], span: _Span, explained: float) -> list
                 "(--max-rows) says how many",
                 rows=tuple(map(int, span.numbers)),
             )
+        )
+    if len(span.X) > MACHINE_ROWS:
+        notes.append(
+            f"the machine that re-weights the kernel is trained on the mean of the campaigns' predictions at "
+            f"{MACHINE_ROWS} of {len(span.X)} settings"
         )
     longest = sorted(len(campaign.rows.X) for campaign in campaigns)[-MOST_CAMPAIGNS:]
     if len(campaigns) > MOST_CAMPAIGNS or longest[-1] > MOST_ROWS:

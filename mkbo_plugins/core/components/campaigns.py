@@ -15,8 +15,10 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.gram import DifferentiableSum
 from mkbo_plugins.errors import KernelError
 
@@ -46,9 +48,9 @@ class Campaigns:
     """
 
     kernel: FreeKernel
-    points: Float[np.ndarray, "P d"]
-    alpha: Float[np.ndarray, "M P"]
-    bias: Float[np.ndarray, " M"]
+    points: np.ndarray
+    alpha: np.ndarray
+    bias: np.ndarray
     _recent: ValueCache = field(default_factory=lambda: ValueCache(KEPT_VALUES), init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -76,6 +78,13 @@ class Campaigns:
     def __call__(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n M"]:
         """Return the predictions g_i at points (..., n, d), (..., n, M)."""
         return self._combined(X, self.alpha, self.bias)
+
+    @cached_property
+    def mean(self) -> DecisionFunction:
+        """The mean m of the predictions."""
+        return DecisionFunction(
+            self.kernel, WeightedPoints(self.points, self.alpha.mean(axis=0)), float(self.bias.mean())
+        )
 
     def deviations(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n M"]:
         """Return (g_i - m) / sqrt(M) at points (..., n, d), (..., n, M), whose products sum to the covariance."""

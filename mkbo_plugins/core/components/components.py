@@ -348,7 +348,7 @@ class PretrainedComponents:
     Parameters
     ----------
     decision
-        The decision function g.
+        The decision function of the machine, which re-weights the kernel, and is g where there are no campaigns.
     mean_diagonal
         Mean of K^E(x, x) over the table's rows; the unit in which models see K^E.
     decision_mean, decision_spread
@@ -356,7 +356,7 @@ class PretrainedComponents:
     earlier
         Weighted points of further tables by which the kernel is re-weighted too; g is of the last table alone.
     campaigns
-        Predictions of campaigns whose mean g predicts; None where the table is of one alone.
+        Predictions of campaigns, whose mean is g; None where the table is of one alone.
     choice, tolerance
         How K^E is evaluated and with what error, as for `CertifiedEvaluator`; no part of what the covariance is.
     """
@@ -370,6 +370,11 @@ class PretrainedComponents:
     choice: Choice = field(default="auto", compare=False)
     tolerance: float = field(default=1e-10, compare=False)
     _recent: ValueCache = field(default_factory=lambda: ValueCache(KEPT_VALUES), init=False, compare=False, repr=False)
+
+    @property
+    def prediction(self) -> DecisionFunction:
+        """The function g."""
+        return self.decision if self.campaigns is None else self.campaigns.mean
 
     @cached_property
     def kernel(self) -> ReweightedKernel:
@@ -501,7 +506,7 @@ class PretrainedComponents:
 
     def decided(self, X: Float[Array, "... n d"]) -> Decided:
         """Return the standardised decision function at points (..., n, d)."""
-        return Decided(self.decision, self.decision_mean, self.decision_spread, X)
+        return Decided(self.prediction, self.decision_mean, self.decision_spread, X)
 
     def recently_decided(self, X: Float[Array, "... n d"]) -> Decided:
         """Return the same, with values kept of points seen a moment ago."""
