@@ -15,8 +15,9 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from skopt.space import Real
 from typer.testing import CliRunner
 
-from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+from mkbo_plugins import CombinedCovariance, ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.botorch import pretrained_gp
+from mkbo_plugins.botorch.suggest import suggest
 from mkbo_plugins.cli import app
 from mkbo_plugins.core import SquaredExponential
 from mkbo_plugins.core.forms import get_form
@@ -24,6 +25,7 @@ from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.core.training.shared_ard import SharedArd
 from mkbo_plugins.errors import FitError, KernelError, SampleWarning, SpaceError, TableError, TableWarning
 from mkbo_plugins.pretraining import campaigns as training
+from mkbo_plugins.trials import Trials
 
 SPACE = ParameterSpace.from_dict({"a": (0.0, 2.0), "b": {"bounds": (1.0, 100.0), "log": True}})
 QUICK = {"progress": False, "n_jobs": 1}
@@ -235,6 +237,18 @@ def test_a_campaign_like_the_target_is_found(cov):
     assert [value for _, value in found] == sorted((value for _, value in found), reverse=True)
     with pytest.raises(KernelError, match="by="):
         pretrain(runs(1), "y", SPACE, by="study", trainer="gp", **QUICK).most_like(X, outcome(X, 0))
+
+
+def test_of_two_libraries_each_campaign_is_told_with_its_own():
+    library = pretrain(runs(3), "y", SPACE, by="study", trainer="gp", **QUICK)
+    table = pretrain(runs(1).drop(columns="study"), "y", SPACE, trainer="gp", **QUICK)
+    X = SPACE.sobol(12, seed=7)
+    trials = Trials(X, outcome(X, 2), X[:0])
+    alone = suggest(CombinedCovariance((table, library)), trials, space=SPACE, seed=0)
+    assert {name for name, _ in alone.most_like} == {f"study {i}" for i in range(3)}
+    both = suggest(CombinedCovariance((table, library, library)), trials, space=SPACE, seed=0)
+    assert {name for name, _ in both.most_like} == {f"table {t}: study {i}" for t in (2, 3) for i in range(3)}
+    assert "study 2" in both.most_like[0][0]
 
 
 def test_new_levels_and_widened_spaces_keep_campaigns():

@@ -36,6 +36,7 @@ Directions: TypeAlias = Direction | Sequence[Direction]
 """One direction for all tables, or one for each."""
 
 _SIGNS: Mapping[str, float] = MappingProxyType({"same": 1.0, "opposite": -1.0, "unknown": 0.0})
+_TURNED: Mapping[str, Any] = MappingProxyType({"same": "opposite", "opposite": "same"})
 
 
 class Covariance(ABC):
@@ -427,6 +428,13 @@ class Covariance(ABC):
 
 _KINDS: dict[str, type[Covariance]] = {}
 """Kinds of covariances by the key that tells a saved one."""
+
+
+def turned(direction: Directions) -> Directions:
+    """Return directions of values as directions of good experiments, where these have small ones."""
+    if isinstance(direction, str):
+        return _TURNED.get(direction, direction)
+    return [_TURNED.get(word, word) for word in direction]
 
 
 def check_covariance(cov: Any) -> None:
