@@ -147,6 +147,15 @@ def test_what_is_not_used_of_long_and_repeated_campaigns_is_said(monkeypatch):
         pretrain(runs(3), "y", SPACE, by="study", trainer="gp", **QUICK)
 
 
+def test_weights_are_those_of_the_best_of_several_searches():
+    table = runs()
+    linear = ParameterSpace.from_table(table.drop(columns="study"), "y")
+    cov = pretrain(table, "y", linear, by="study", trainer="gp", **QUICK)
+    # From longer scales alone the search ends where the second parameter does nothing, and nothing is predicted.
+    assert cov.record.explained > 0.25
+    assert cov.fixed.campaigns.kernel.weights[1] > 1
+
+
 @pytest.mark.filterwarnings("ignore:values are missing")
 def test_a_campaign_that_lacks_all_values_is_named():
     table = runs(3)
