@@ -4,7 +4,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -162,7 +162,7 @@ def pretrain(
     Gaussian process that is the model of all rows, whose noise their scatter tells. Of labels all rows are trained on,
     and those of a setting held out together. `max_rows` counts settings then, and of labels rows.
     """
-    _check_settings(frame, task, trainer, {"ard": ard, "log_target": log_target})
+    _check_settings(frame, task, trainer, combine, {"ard": ard, "log_target": log_target, "progress": progress})
     _check_counts(max_rows, n_jobs)
     if task == "classification" and (epsilon is not None or log_target):
         raise FitError("labels have no tube and no logarithm; leave out epsilon and log_target (--log-target)")
@@ -243,8 +243,6 @@ def _warnings(sources: Sequence[Source], fits: Sequence[Fitted]) -> Iterator[Mkb
 
 
 def _check_several(tables: int, combine: str, trainer: str, resume: Any) -> None:
-    if combine not in ("sum", "chain", "pool"):
-        raise FitError(f"combine must be 'sum', 'chain' or 'pool', got {combine!r}")
     if tables > 1 and resume is not None:
         raise FitError("resume keeps the search on one table; train each by itself and join them, CombinedCovariance")
     if tables > 1 and combine == "chain" and trainer == "gp":
@@ -282,12 +280,16 @@ def _template(kernel: str | FreeKernel) -> FreeKernel:
     return KERNELS[kernel]
 
 
-def _check_settings(frame: str, task: str, trainer: str, flags: dict[str, bool]) -> None:
+def _check_settings(frame: str, task: Any, trainer: Any, combine: Any, flags: dict[str, bool]) -> None:
     check_frame(frame)
-    if task not in ("regression", "classification"):
-        raise FitError(f"task must be 'regression' or 'classification', got {task!r}")
-    if trainer not in TRAINERS:
-        raise FitError(f"trainer must be {' or '.join(map(repr, TRAINERS))}, got {trainer!r}")
+    for name, value, allowed in (
+        ("task", task, get_args(Task)),
+        ("trainer", trainer, TRAINERS),
+        ("combine", combine, ("sum", "chain", "pool")),
+    ):
+        if not isinstance(value, str) or value not in allowed:
+            *others, last = map(repr, allowed)
+            raise FitError(f"{name} must be {', '.join(others)} or {last}, got {value!r:.60}")
     for name, value in flags.items():
         if not isinstance(value, (bool, np.bool_)):
             raise FitError(f"{name} must be True or False, got {value!r}")
