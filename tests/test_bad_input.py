@@ -456,7 +456,7 @@ def test_bad_use_is_refused(call, error, words, cov):
 @pytest.mark.parametrize("name", ["frame", "task", "trainer", "combine", "missing", "ard", "log_target", "progress"])
 def test_an_array_in_place_of_a_word_or_flag_is_refused(name):
     with pytest.raises(MkboError, match=f"^{name}.* must be .*, got"):
-        train(**{name: np.zeros(2)})()
+        pretrain(TABLE, "strength", SPACE, **{name: np.zeros(2)})
 
 
 def test_a_finite_space_has_only_so_many_starting_points():
