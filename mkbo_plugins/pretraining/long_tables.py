@@ -49,7 +49,7 @@ def regression(
     weight = noise_weights(data) if data.noise is None else data.noise**-2
     if variances is not None:
         weight = 1 / variances
-        settings["penalties"] = np.array([1 / (weight.mean() * np.mean(np.diagonal(kernel.gram(landmarks))))])
+        settings["penalties"] = np.array([1 / (weight.mean() * np.mean(kernel(landmarks, landmarks)))])
     fit = None
     with np.errstate(over="ignore", invalid="ignore"):
         try:
