@@ -99,6 +99,10 @@ def use(cov: Covariance) -> None:
     if isinstance(cov, PretrainedCovariance):
         predicted = outcome(lambda: cov.predict(X))
         assert predicted is None or np.isfinite(predicted).all()
+        if cov.campaigns:
+            assert len(outcome(lambda: cov.starting_points(2, "same")) or "of") == 2
+            found = outcome(lambda: cov.most_like(X, range(4)))
+            assert found is None or all(-1 <= value <= 1 for _, value in found)
 
 
 def try_artefact(data: bytes) -> str:
@@ -208,10 +212,21 @@ def public_calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     fixed = {"C": 5.0, "sigma": 2.0, "epsilon": 0.1, "ard": False, "progress": False}
     cov = pretrain(table[["a", "b", "y"]], "y", space, **fixed)
     trained = {"table": table, "target": "y", "space": space, "kernel": "se", "frame": "centred", "task": "regression"}
-    trained |= {"trainer": "svm", "combine": "sum", "groups": "g", "noise": None, "sample_weight": None} | fixed
-    trained |= {"missing": "error", "log_target": False, "max_rows": 500, "n_jobs": 1, "resume": None}
+    trained |= {
+        "trainer": "svm",
+        "combine": "sum",
+        "by": None,
+        "groups": "g",
+        "noise": None,
+        "sample_weight": None,
+    } | fixed
+    trained |= {"missing": "error", "log_target": False, "max_rows": 500, "n_jobs": 1, "resume": None, "by": None}
+    runs = trained | {"table": table.assign(run=[0, 1] * 5), "by": "run", "groups": None}
+    of_runs = pretrain(**runs)
     return {
         "pretrain": (pretrain, trained),
+        "pretrain on campaigns": (pretrain, runs),
+        "most_like": (of_runs.most_like, {"X": X, "y": X[:, 0]}),
         "gram": (cov.gram, {"X": X, "X2": X, "form": "base", "s": 1.0}),
         "gram_error": (cov.gram_error, {"X": X, "X2": X}),
         "predict": (cov.predict, {"X": X}),

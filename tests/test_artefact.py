@@ -28,9 +28,11 @@ from mkbo_plugins.core import (
     TaylorSeries,
     WeightedPoints,
 )
+from mkbo_plugins.core.components.campaigns import Campaigns
 from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.covariance.base import GRAM_FORMS
+from mkbo_plugins.covariance.campaigns import CampaignRecord
 from mkbo_plugins.covariance.limits import (
     CHARACTERS,
     CONSTRAINTS,
@@ -90,6 +92,16 @@ def build(
 def build_chain() -> PretrainedCovariance:
     """Return a covariance that a further table re-weights too."""
     return build(earlier=(WeightedPoints(np.array([[0.2, 0.3], [-0.4, 0.9]]), np.array([0.5, -0.5])),))
+
+
+def build_campaigns() -> PretrainedCovariance:
+    """Return a covariance of three campaigns."""
+    rng = np.random.default_rng(0)
+    kernel = SquaredExponential(sigma=0.5, weights=(0.4, 1.0))
+    pooled = Campaigns(kernel, rng.uniform(-1, 1, (4, 2)), rng.normal(size=(3, 4)), rng.normal(size=3))
+    records = tuple(CampaignRecord(f"run {i}", 9 + i, 10.0**i, 2.0, 0.1 * i) for i in range(3))
+    alone = build()
+    return dataclasses.replace(alone, fixed=dataclasses.replace(alone.fixed, campaigns=pooled), campaigns=records)
 
 
 def build_combined() -> CombinedCovariance:
@@ -333,12 +345,13 @@ def wrong_type(data, rng):
 def deleted_key(data, rng):
     document = json.loads(data)
     content = document["content"]
-    path = rng.choice([path for path in _leaves(content) if isinstance(path[-1], str) and path != ("earlier",)])
+    further = [("earlier",), ("campaigns",)]
+    path = rng.choice([path for path in _leaves(content) if isinstance(path[-1], str) and path not in further])
     path = path[: rng.randrange(1, len(path) + 1)]
     while not isinstance(path[-1], str):
         path = path[:-1]
-    # Without further tables it is a whole covariance, though another one.
-    path = ("earlier", 0, "alpha") if path == ("earlier",) else path
+    # Without further tables or campaigns it is a whole covariance, though another one.
+    path = {("earlier",): ("earlier", 0, "alpha"), ("campaigns",): ("campaigns", "points")}.get(path, path)
     del _at(content, path)[path[-1]]
     return reseal(document, content)
 
@@ -348,7 +361,8 @@ def unknown_key(data, rng):
     content = document["content"]
     one = rng.choice(content["members"]) if "members" in content else content
     tables = [table["record"] for table in one.get("earlier", [])]
-    rng.choice([content, one, one["record"], one["kernel"], *tables])["note"] = rng.choice([1, "x", None, []])
+    pooled = [one["campaigns"], *one["campaigns"]["members"]] if "campaigns" in one else []
+    rng.choice([content, one, one["record"], one["kernel"], *tables, *pooled])["note"] = rng.choice([1, "x", None, []])
     return reseal(document, content)
 
 
@@ -404,7 +418,9 @@ CORRUPTIONS = [
 @pytest.mark.parametrize("seed", range(15 * len(CORRUPTIONS)))
 def test_corrupted_file_is_refused(seed, cov, gp_cov, tmp_path):
     rng = random.Random(seed)
-    whole = rng.choice([cov, gp_cov, build(KERNELS[seed % len(KERNELS)]), build_chain(), build_combined()])
+    whole = rng.choice(
+        [cov, gp_cov, build(KERNELS[seed % len(KERNELS)]), build_chain(), build_combined(), build_campaigns()]
+    )
     original = whole.save(tmp_path / "knowledge.mkbo.json").read_bytes()
     corrupt = CORRUPTIONS[seed % len(CORRUPTIONS)]
     data = corrupt(original, rng)
@@ -503,6 +519,45 @@ def test_members_without_meaning_are_refused(change, words, tmp_path):
     refuse(reseal(document, document["content"]), tmp_path, words)
 
 
+def first(**changes):
+    """Return an edit of the first campaign."""
+    return lambda pooled: pooled["members"][0].update(changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda pooled: pooled["members"].clear(), "campaigns.'members' must be two or more"),
+        (lambda pooled: pooled.update(members=pooled["members"] * 2_000), "at most 1000 entries"),
+        (lambda pooled: pooled["points"].pop(), "with 3 numbers in 'alpha' each"),
+        (lambda pooled: pooled.update(points=[[0.1]] * 4), "must have the space's 2 coordinates"),
+        (lambda pooled: pooled["kernel"].update(weights=[1.0]), "must have the space's 2 coordinates"),
+        (lambda pooled: pooled["points"][0].__setitem__(0, 1e300), "rows of numbers from"),
+        (first(alpha=[1e300, 0.0, 0.0, 0.0]), "campaigns.members[0].'alpha' must be a list of numbers from"),
+        (first(alpha=[1e119, 0.0, 0.0, 0.0]), "too small beside 1e+119"),
+        (first(bias=1e119), "too small beside 1e+119"),
+        (first(name=""), "a name each"),
+        (first(name="run 1"), "a name each, of its own"),
+        (first(name="x" * (CHARACTERS + 1)), f"at most {CHARACTERS} characters"),
+        (first(rows=0), "'rows' must be a whole number from"),
+        (first(target_spread=0.0), "'target_spread' must be a number from"),
+    ],
+)
+def test_campaigns_without_meaning_are_refused(change, words, tmp_path):
+    document = json.loads(build_campaigns().to_bytes())
+    change(document["content"]["campaigns"])
+    refuse(reseal(document, document["content"]), tmp_path, words)
+
+
+def test_campaigns_that_fill_no_file_say_what_would():
+    fixed, alpha = build_campaigns().fixed, np.random.default_rng(0).random((900, 500))
+    pooled = dataclasses.replace(fixed.campaigns, points=np.zeros((500, 2)), alpha=alpha, bias=np.zeros(900))
+    records = tuple(CampaignRecord(f"run {i}", 9, 0.0, 1.0, 0.1) for i in range(900))
+    cov = dataclasses.replace(build(), fixed=dataclasses.replace(fixed, campaigns=pooled), campaigns=records)
+    with pytest.raises(ArtefactError, match=r"cannot be saved.*larger than 4 MiB.*max_rows"):
+        cov.to_bytes()
+
+
 LINE = {"bounds": [0.0, 1.0], "integer": False, "log": False}
 SUM = {"at_least": 0.0, "at_most": None, "coefficients": [["a", 1.0]]}
 ABSURD = {
@@ -567,7 +622,7 @@ def test_a_covariance_of_one_table_is_stored_as_ever():
     assert build().fingerprint == "1a1e0eea043174a2aea6dc0a3679651c3971cdcc97f339c89c534d13cb74e85d"
 
 
-@pytest.mark.parametrize("make", [build, build_chain, build_combined])
+@pytest.mark.parametrize("make", [build, build_chain, build_combined, build_campaigns])
 def test_unchanged_content_resealed_is_accepted(make, tmp_path):
     """The tests above refuse for the reason they name, not for how they write files."""
     cov = make()
@@ -797,6 +852,7 @@ def test_equal_when_built_from_equal_parts():
         build(space=ParameterSpace.from_dict({"b": (0, 1), "a": (1e-3, 10, "log")})),
         build_chain(),
         build_combined(),
+        build_campaigns(),
     ],
 )
 def test_any_difference_shows(other):
@@ -843,6 +899,15 @@ def test_copies_are_equal_and_as_frozen(copier, cov, table):
     assert other.fingerprint == cov.fingerprint
     assert np.array_equal(other.gram(table), before)
     for values in (other.alpha, other.support):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 1.0
+
+
+def test_copies_of_campaigns_are_as_frozen():
+    cov = build_campaigns()
+    pooled = pickle.loads(pickle.dumps(cov)).fixed.campaigns
+    assert pooled == cov.fixed.campaigns
+    for values in (pooled.points, pooled.alpha, pooled.bias):
         with pytest.raises(ValueError, match="read-only"):
             values[0] = 1.0
 

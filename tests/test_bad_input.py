@@ -453,6 +453,12 @@ def test_bad_use_is_refused(call, error, words, cov):
     check(lambda: call(cov), error, words)
 
 
+@pytest.mark.parametrize("name", ["frame", "task", "trainer", "combine", "missing", "ard", "log_target", "progress"])
+def test_an_array_in_place_of_a_word_or_flag_is_refused(name):
+    with pytest.raises(MkboError, match=f"^{name}.* must be .*, got"):
+        pretrain(TABLE, "strength", SPACE, **{name: np.zeros(2)})
+
+
 def test_a_finite_space_has_only_so_many_starting_points():
     space = ParameterSpace.from_dict({"layers": (1, 6, "int")})
     table = pd.DataFrame({"layers": [1, 2, 3, 4, 5, 6], "y": [1.0, 3.0, 2.0, 5.0, 4.0, 0.0]})

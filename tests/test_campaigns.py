@@ -1,6 +1,7 @@
 """Many earlier campaigns as one covariance: trained, saved, and the same kernel in every host."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -14,12 +15,17 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from skopt.space import Real
 from typer.testing import CliRunner
 
-from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+from mkbo_plugins import CombinedCovariance, ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.botorch import pretrained_gp
+from mkbo_plugins.botorch.suggest import suggest
 from mkbo_plugins.cli import app
+from mkbo_plugins.core import SquaredExponential
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.gp.form_model import FormModel, Points
-from mkbo_plugins.errors import FitError, KernelError, TableError
+from mkbo_plugins.core.training.shared_ard import SharedArd
+from mkbo_plugins.errors import FitError, KernelError, SampleWarning, SpaceError, TableError, TableWarning
+from mkbo_plugins.pretraining import campaigns as training
+from mkbo_plugins.trials import Trials
 
 SPACE = ParameterSpace.from_dict({"a": (0.0, 2.0), "b": {"bounds": (1.0, 100.0), "log": True}})
 QUICK = {"progress": False, "n_jobs": 1}
@@ -69,16 +75,112 @@ def test_the_machine_predicts_the_mean_of_the_campaigns(cov):
     assert np.corrcoef(cov.fixed.decision(cov.to_coordinates(X)), mean)[0, 1] > 0.95
 
 
+@pytest.mark.parametrize("given", ["weights", "noise", "nothing"])
+def test_each_campaign_is_the_posterior_mean_of_its_own_measurements(monkeypatch, given):
+    kernel, amplitude, noise = SquaredExponential(weights=(1.0, 2.0)), 2.5, 0.04
+    monkeypatch.setattr(training, "shared_ard", lambda *_, **__: SharedArd(kernel, amplitude, noise, True))
+    rng, once = np.random.default_rng(0), runs(3)
+    table = pd.concat([once, once.groupby("study").head(5), once.groupby("study").head(2)], ignore_index=True)
+    table["y"] += rng.normal(0, 0.05, len(table)) * table.groupby("study")["y"].transform("std")
+    table["w"] = rng.uniform(0.5, 2, len(table))
+    table["s"] = 0.1 * table["w"] * table.groupby("study")["y"].transform("std")
+    arguments = {"weights": {"sample_weight": "w"}, "noise": {"noise": "s"}, "nothing": {}}[given]
+    cov = pretrain(table, "y", SPACE, by="study", trainer="gp", **arguments, **QUICK)
+    X = cov.to_coordinates(SPACE.sobol(20, seed=5))
+    for i, campaign in enumerate(cov.campaigns):
+        rows = table[table["study"] == campaign.name]
+        Z = cov.to_coordinates(rows[list(SPACE.names)])
+        y = (rows["y"].to_numpy() - campaign.target_mean) / campaign.target_spread
+        # Known noise is of single measurements, the common one of a setting, whose measurements are joined.
+        setting = rows.groupby(list(SPACE.names), sort=False).ngroup().to_numpy()
+        member = np.eye(setting.max() + 1)[setting]
+        weight = rows["w"].to_numpy() if given == "weights" else np.ones(len(rows))
+        variance = noise / weight * np.mean(member.T @ weight / member.sum(axis=0))
+        if given == "noise":
+            precision = (campaign.target_spread / rows["s"].to_numpy()) ** 2
+            y, variance = (member.T @ (precision * y)) / (member.T @ precision), noise + 1 / (member.T @ precision)
+        else:
+            y, variance = (member.T @ (y / variance)) / (member.T @ (1 / variance)), 1 / (member.T @ (1 / variance))
+        _, first = np.unique(setting, return_index=True)
+        gram = amplitude * kernel.gram(Z[first]) + np.diag(variance)
+        mean = np.average(y, weights=1 / variance)
+        wanted = mean + amplitude * kernel.gram(X, Z[first]) @ np.linalg.solve(gram, y - mean)
+        np.testing.assert_allclose(cov.fixed.campaigns(X)[:, i], wanted, atol=1e-6)
+
+
+def test_values_are_right_to_1e_10_where_settings_are_close_and_noise_seems_to_be_none(monkeypatch):
+    rng = np.random.default_rng(0)
+    kernel, Z = SquaredExponential(sigma=1.0), np.sort(rng.uniform(-1, 1, (500, 1)), axis=0)
+    monkeypatch.setattr(training, "shared_ard", lambda *_, **__: SharedArd(kernel, 1.0, 1e-12, True))
+    table = pd.DataFrame(Z, columns=["a"]).assign(study=np.arange(500) % 5)
+    table["y"] = np.sin(3 * table["a"] + table["study"]) + rng.normal(0, 0.01, 500)
+    space = ParameterSpace.from_dict({"a": (-1.0, 1.0)})
+    campaigns = pretrain(table, "y", space, by="study", trainer="gp", **QUICK).fixed.campaigns
+    X = rng.uniform(-1, 1, (40, 1))
+    longer = [np.asarray(values, dtype=np.longdouble) for values in (X, campaigns.points, campaigns.alpha)]
+    exact = np.exp(-((longer[0] - longer[1].T) ** 2) / 2) @ longer[2].T + campaigns.bias
+    exact = (exact - exact.mean(axis=1, keepdims=True)) / np.sqrt(5)
+    found = campaigns.deviations(X)
+    scale = np.sqrt(np.sum(exact**2, axis=1))
+    error = np.abs(found @ found.T - exact @ exact.T) / np.outer(scale, scale)
+    assert error.max() < 1e-10
+
+
+def test_what_is_not_used_of_long_and_repeated_campaigns_is_said(monkeypatch):
+    monkeypatch.setattr(training, "LANDMARKS", 20)
+    monkeypatch.setattr(training, "MOST_ROWS", 10)
+    monkeypatch.setattr(training, "MACHINE_ROWS", 15)
+    table = pd.concat([runs(3), runs(1)], ignore_index=True)
+    with pytest.warns(SampleWarning, match="20 of 42 settings.*max_rows") as found:
+        cov = pretrain(table, "y", SPACE, by="study", trainer="gp", **QUICK)
+    (warning,) = (w.message for w in found if isinstance(w.message, SampleWarning))
+    assert len(cov.fixed.campaigns.points) == 20
+    rows = table.iloc[list(warning.rows)][list(SPACE.names)]
+    np.testing.assert_allclose(cov.to_coordinates(rows), cov.fixed.campaigns.points)
+    notes = " ".join(cov.record.notes)
+    assert "20 of 42 settings" in notes
+    assert "15 of 20 settings" in notes
+    assert "3 of 3 campaigns" in notes
+    assert "more than once in 'study 0';" in notes
+    monkeypatch.setattr(training, "MOST_COEFFICIENTS", 30)
+    with pytest.warns(SampleWarning, match="10 of 42"):
+        pretrain(runs(3), "y", SPACE, by="study", trainer="gp", **QUICK)
+
+
+def test_weights_are_those_of_the_best_of_several_searches():
+    table = runs()
+    linear = ParameterSpace.from_table(table.drop(columns="study"), "y")
+    cov = pretrain(table, "y", linear, by="study", trainer="gp", **QUICK)
+    # From longer scales alone the search ends where the second parameter does nothing, and nothing is predicted.
+    assert cov.record.explained > 0.25
+    assert cov.fixed.campaigns.kernel.weights[1] > 1
+
+
+@pytest.mark.filterwarnings("ignore:values are missing")
+def test_a_campaign_that_lacks_all_values_is_named():
+    table = runs(3)
+    table.loc[table["study"] == "study 1", "y"] = np.nan
+    with pytest.warns(TableWarning, match="no row of study 'study 1'"):
+        cov = pretrain(table, "y", SPACE, by="study", trainer="gp", missing="drop", **QUICK)
+    assert [campaign.name for campaign in cov.campaigns] == ["study 0", "study 2"]
+
+
+def test_campaigns_are_judged_one_by_one_and_not_by_the_mean_of_all():
+    X = SPACE.sobol(12)
+    grid = pd.DataFrame(X, columns=SPACE.names)
+    up, down = grid.assign(y=X[:, 0], study="up"), grid.assign(y=-X[:, 0], study="down")
+    with pytest.raises(FitError, match=r"cancel in the mean.*by itself"):
+        pretrain(pd.concat([up, down]), "y", SPACE, by="study", trainer="gp", **QUICK)
+    table = pd.concat([up, down, grid.assign(y=X[:, 1], study="other")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(pretrain(table, "y", SPACE, by="study", trainer="gp", **QUICK).campaigns) == 3
+
+
 def test_the_second_moment_is_one_on_the_mean(cov):
     landmarks = cov.fixed.campaigns.points
     diagonal = cov.fixed.components(("moment",), landmarks, elementwise=True)["moment"].value
     assert diagonal.mean() == pytest.approx(1.0, rel=1e-12)
-
-
-def test_campaigns_that_cancel_are_refused():
-    one = runs(1)
-    with pytest.raises(FitError, match="nothing in common"):
-        pretrain([one, one.assign(y=-one["y"])], "y", SPACE, combine="pool", trainer="gp", **QUICK)
 
 
 def test_a_saved_covariance_is_the_same(cov, tmp_path):
@@ -152,6 +254,18 @@ def test_a_campaign_like_the_target_is_found(cov):
         pretrain(runs(1), "y", SPACE, by="study", trainer="gp", **QUICK).most_like(X, outcome(X, 0))
 
 
+def test_of_two_libraries_each_campaign_is_told_with_its_own():
+    library = pretrain(runs(3), "y", SPACE, by="study", trainer="gp", **QUICK)
+    table = pretrain(runs(1).drop(columns="study"), "y", SPACE, trainer="gp", **QUICK)
+    X = SPACE.sobol(12, seed=7)
+    trials = Trials(X, outcome(X, 2), X[:0])
+    alone = suggest(CombinedCovariance((table, library)), trials, space=SPACE, seed=0)
+    assert {name for name, _ in alone.most_like} == {f"study {i}" for i in range(3)}
+    both = suggest(CombinedCovariance((table, library, library)), trials, space=SPACE, seed=0)
+    assert {name for name, _ in both.most_like} == {f"table {t}: study {i}" for t in (2, 3) for i in range(3)}
+    assert "study 2" in both.most_like[0][0]
+
+
 def test_new_levels_and_widened_spaces_keep_campaigns():
     space = ParameterSpace.from_dict({"a": (0.0, 1.0), "kind": ["x", "y"]})
     rng = np.random.default_rng(0)
@@ -177,6 +291,23 @@ def test_new_levels_and_widened_spaces_keep_campaigns():
             {"by": "study"},
             TableError,
             "study 2.*const",
+        ),
+        (
+            lambda t: t[t.groupby("study").cumcount() < t["study"].map({"study 0": 9, "study 1": 2}).fillna(1)],
+            {"by": "study"},
+            TableError,
+            "study 'study 1': .*3 rows, got 2.*'study 2', 'study 3' cannot be used either; drop",
+        ),
+        (lambda t: t.assign(study=[1, "1"] * 28), {"by": "study"}, TableError, "1 and '1', which are written alike"),
+        (lambda t: t.assign(study=[" ", "x"] * 28), {"by": "study"}, TableError, "called by 1 to"),
+        (lambda t: t.assign(study=["x" * 20_000, "x"] * 28), {"by": "study"}, TableError, "called by 1 to"),
+        (lambda t: pd.concat([t, t["study"]], axis=1), {"by": "study"}, SpaceError, "occur more than once"),
+        (lambda t: t, {"by": "study", "groups": "study"}, TableError, "leave groups out"),
+        (
+            lambda t: pd.concat([t] * 54, ignore_index=True).assign(study=lambda r: r.index // 3),
+            {"by": "study"},
+            TableError,
+            "1008 campaigns apart.*at most 1000",
         ),
         (lambda t: t, {"by": "study", "resume": "x"}, FitError, "no resume"),
         (lambda t: [t, t], {"by": "study"}, TableError, "combine='pool'"),

@@ -29,7 +29,7 @@ from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.gp.design import distance_to_front, upper_confidence_design
 from mkbo_plugins.core.gp.feasibility import is_discredited
 from mkbo_plugins.core.gp.spacing import Spacing, least_distance, scattered_design
-from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.base import Covariance, turned
 from mkbo_plugins.covariance.pretrained import trained
 from mkbo_plugins.errors import MkboError, SpaceWarning
 
@@ -195,6 +195,11 @@ class TableDesignNode(StoredByOptions, ExternalGenerationNode):
         n = len(points)
         Z = {name: self._coordinates(cov, experiment, points + tried) for name, cov in covs.items()}
         signs = objective_signs(experiment, self.covariances)
+        if len(signs) == 1:
+            ((name, sign),) = signs.items()
+            direction = self.directions[name] if sign > 0 else turned(self.directions[name])
+            of_points, of_tried = Z[name][:n], Z[name][n:]
+            return covs[name].first_design(of_points, direction, n, present=of_tried, spacing=spacing)
         merits = [sign * covs[name].merit(Z[name][:n], self.directions[name]) for name, sign in signs.items()]
         views = {cov.fingerprint: trained(cov).fixed.views(Z[name]) for name, cov in covs.items()}
         joint, joint_Z = SeveralTables.of([view for each in views.values() for view in each])

@@ -23,6 +23,16 @@ def constant(values: Array, like: Array) -> Array:
     return xp.asarray(values, dtype=like.dtype, device=device(like))
 
 
+def with_dtype(values: Array, dtype: Any) -> Array:
+    """Return floating-point values in a type, the same array where they have it."""
+    return values if values.dtype == dtype else array_namespace(values).astype(values, dtype)
+
+
+def doubled(X: Array) -> Array:
+    """Return floating-point values in double precision, for sums whose large terms cancel."""
+    return with_dtype(X, array_namespace(X).float64)
+
+
 def coordinates(X: Array, dimension: int | None = None, name: str = "X") -> Float[Array, "... d"]:
     """Check that `X` holds points (..., d) of floating-point coordinates.
 

@@ -21,6 +21,7 @@ from mkbo_plugins.core.gp.design import upper_confidence_design
 from mkbo_plugins.core.gp.spacing import Spacing, least_distance
 from mkbo_plugins.covariance.container import NewerVersionError, digest, pack, read, unpack, write
 from mkbo_plugins.covariance.content import Reader
+from mkbo_plugins.covariance.limits import MOST_BYTES
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, SpaceError, SpaceWarning, TableError
 from mkbo_plugins.space.levels import widened
 from mkbo_plugins.space.parameters import Frame, Level, is_finite_number, is_number
@@ -35,6 +36,7 @@ Directions: TypeAlias = Direction | Sequence[Direction]
 """One direction for all tables, or one for each."""
 
 _SIGNS: Mapping[str, float] = MappingProxyType({"same": 1.0, "opposite": -1.0, "unknown": 0.0})
+_TURNED: Mapping[str, Any] = MappingProxyType({"same": "opposite", "opposite": "same"})
 
 
 class Covariance(ABC):
@@ -356,6 +358,11 @@ class Covariance(ABC):
         """
         try:
             data = pack(self.to_content())
+            if len(data) > MOST_BYTES:
+                raise ArtefactError(
+                    f"its file of {len(data) / 2**20:.1f} MiB is larger than {MOST_BYTES // 2**20} MiB; train it on "
+                    "fewer rows, max_rows (--max-rows), or fewer campaigns or tables"
+                )
             faithful = Covariance.from_bytes(data) == self
         except ArtefactError as error:
             raise ArtefactError(f"this covariance cannot be saved: {error}") from error
@@ -421,6 +428,13 @@ class Covariance(ABC):
 
 _KINDS: dict[str, type[Covariance]] = {}
 """Kinds of covariances by the key that tells a saved one."""
+
+
+def turned(direction: Directions) -> Directions:
+    """Return directions of values as directions of good experiments, where these have small ones."""
+    if isinstance(direction, str):
+        return _TURNED.get(direction, direction)
+    return [_TURNED.get(word, word) for word in direction]
 
 
 def check_covariance(cov: Any) -> None:

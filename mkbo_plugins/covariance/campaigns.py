@@ -74,6 +74,9 @@ def decode_campaigns(content: Reader) -> tuple[Campaigns, tuple[CampaignRecord, 
     points = content.matrix("points", COORDINATE, SUPPORT)
     if len(members) < 2 or any(len(row) != len(points) for row in alpha):
         raise ArtefactError(f"{content.path}'members' must be two or more with {len(points)} numbers in 'alpha' each")
+    names = [member.text("name") for member in members]
+    if not all(name.strip() for name in names) or len(set(names)) < len(names):
+        raise ArtefactError(f"{content.path}'members' must have a name each, of its own")
     campaigns = Campaigns(decode_kernel(content.below("kernel")), points, np.array(alpha), np.array(bias))
     return campaigns, tuple(map(CampaignRecord.from_content, members))
 

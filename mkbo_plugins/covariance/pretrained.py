@@ -108,15 +108,20 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             )
         if len(self.earlier) != len(self.fixed.earlier):
             raise KernelError(f"{len(self.fixed.earlier)} further tables need as many records, got {len(self.earlier)}")
-        described = 0 if self.fixed.campaigns is None else len(self.fixed.campaigns.bias)
+        pooled = self.fixed.campaigns
+        if pooled is not None and (pooled.points.shape[1] != d or pooled.kernel.dimension not in (None, d)):
+            raise KernelError(f"points and weights of campaigns must have the space's {d} coordinates")
+        described = 0 if pooled is None else len(pooled.bias)
         if len(self.campaigns) != described:
             raise KernelError(f"{described} campaigns need as many records, got {len(self.campaigns)}")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for table in self.fixed.kernel.tables:  # pickling makes arrays writable
-            table.points.setflags(write=False)
-            table.alpha.setflags(write=False)
+        arrays = [array for table in self.fixed.kernel.tables for array in (table.points, table.alpha)]
+        if self.fixed.campaigns is not None:
+            arrays += [self.fixed.campaigns.points, self.fixed.campaigns.alpha, self.fixed.campaigns.bias]
+        for array in arrays:  # pickling makes them writable
+            array.setflags(write=False)
 
     def __repr__(self) -> str:
         """Return one line: target, parameters, rows and quality."""
@@ -381,8 +386,8 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         campaigns, records = (
             decode_campaigns(content.below("campaigns")) if "campaigns" in content.values else (None, ())
         )
-        coefficients = decision.table.alpha if campaigns is None else np.append(decision.table.alpha, campaigns.alpha)
-        largest = float(np.abs(coefficients).max())
+        pooled = [] if campaigns is None else [campaigns.alpha, campaigns.bias]
+        largest = max(float(np.abs(values).max()) for values in (decision.table.alpha, *pooled))
         if min(spread, mean_diagonal**0.5) < CANCELLED * largest:
             raise ArtefactError(
                 f"{content.path}'decision_spread' and 'mean_diagonal', {spread:g} and {mean_diagonal:g}, are too small "

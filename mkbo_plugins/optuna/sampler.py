@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 from mkbo_plugins.botorch.suggest import LARGEST_SEED, suggest
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
-from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
+from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance, turned
 from mkbo_plugins.covariance.pretrained import trained
 from mkbo_plugins.errors import MkboError, NothingLeftError, SpaceWarning
 from mkbo_plugins.optuna.distributions import Distributions, checked, values_at
@@ -31,8 +31,6 @@ from mkbo_plugins.suggestion.candidates import SPREAD
 
 MOST_AHEAD = 8
 """Trials of other workers, begun before and not proposed yet, that are thought of."""
-
-_TURNED: Mapping[str, str] = {"same": "opposite", "opposite": "same"}
 
 
 class PretrainedSampler(BaseSampler):
@@ -274,7 +272,7 @@ class PretrainedSampler(BaseSampler):
             candidates=_with_enqueued(space.target, enqueued(trial), seed),
             minimise=minimise,
             form=self.form,
-            direction=_turned(self.direction) if minimise else self.direction,
+            direction=turned(self.direction) if minimise else self.direction,
             required=known.required if self.constraints_func is not None else (),
             initial=self.initial_trials,
             judged=judged,
@@ -305,13 +303,6 @@ def _with_enqueued(space: ParameterSpace, values: Mapping[str, Any], seed: int) 
     for name, level in given.items():
         points[:, space.names.index(name)] = space[name].to_raw(level)
     return np.unique(points, axis=0)
-
-
-def _turned(direction: Directions) -> Directions:
-    """Return directions of values as directions of good trials, which have small ones."""
-    if isinstance(direction, str):
-        return _TURNED.get(direction, direction)  # type: ignore[return-value]
-    return [_TURNED.get(word, word) for word in direction]  # type: ignore[misc]
 
 
 def _check_whole(name: str, value: Any, least: int, most: int) -> None:

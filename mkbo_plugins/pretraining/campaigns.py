@@ -1,5 +1,6 @@
 """Training on many earlier campaigns: one machine for what they have in common, and how each differs from it."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,17 +16,18 @@ from mkbo_plugins.core.training.scatter import NO_SCATTER
 from mkbo_plugins.core.training.shared_ard import SharedArd, shared_ard
 from mkbo_plugins.core.training.subset import farthest_point_subset
 from mkbo_plugins.covariance.campaigns import CampaignRecord
+from mkbo_plugins.covariance.limits import CAMPAIGNS, CHARACTERS
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.covariance.record import TrainingRecord
-from mkbo_plugins.errors import FitError, MkboError, MkboWarning, SolverWarning, TableError
+from mkbo_plugins.errors import FitError, MkboError, MkboWarning, SampleWarning, SolverWarning, TableError, TableWarning
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.progress import progress_bar
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.pretraining import long_tables
 from mkbo_plugins.pretraining.inputs import Source
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, measure, train
-from mkbo_plugins.pretraining.trainers import noise_weights
-from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.pretraining.trainers import held_out_error, noise_weights
+from mkbo_plugins.space.space import ParameterSpace, check_doubled
 from mkbo_plugins.tables.table import TrainingTable, check_rows
 
 LANDMARKS = 500
@@ -34,12 +36,20 @@ LANDMARKS = 500
 MACHINE_ROWS = 100
 """Of these, points that the machine is trained on: the cost of its kernel grows with the square of their number."""
 
-NOTHING_IN_COMMON = 1e-6
-"""Range of the mean of predictions, in units of their standard deviation, that is rounding and no knowledge."""
-
 MOST_CAMPAIGNS, MOST_ROWS = 10, 150
 """Campaigns, and rows of each, whose evidence the coordinate weights are learned from."""
 
+MOST_COEFFICIENTS = 160_000
+"""Landmarks times campaigns, where nobody says how many landmarks: what a saved file has room for."""
+
+LEAST_NOISE = 1e-6
+"""Noise variance, in units of a campaign's variance, below which coefficients would only amplify rounding."""
+
+CANCELLED = 1e-10
+"""Spread of the mean of the campaigns' predictions, in units of the largest, that is nothing but rounding."""
+
+SHOWN = 10
+"""Campaigns that a message names, of many."""
 
 CAMPAIGN = "campaign"
 """Column that says which of several tables, pooled to one, a row is of."""
@@ -85,10 +95,15 @@ def campaign_labels(sources: Sequence[Source], by: str, task: str, resume: Any) 
         raise FitError("campaigns (by, --by) have numbers as outcomes, and no resume; leave it out")
     (source,) = sources
     columns = list(getattr(source.table, "columns", ()))
+    check_doubled(columns, [by])
     if by not in columns:
         raise TableError(f"by (--by): {by!r} is not a column of the table; it has {columns}{did_you_mean(by, columns)}")
     if by == source.target or by in source.space.names:
         raise TableError(f"by (--by): {by!r} is a parameter or the target; it must tell campaigns apart")
+    if isinstance(source.groups, str) and source.groups == by:
+        raise TableError(
+            f"groups (--groups) is {by!r}, too: other campaigns do not predict one that is left out; leave groups out"
+        )
     labels = source.table[by]
     gaps = np.flatnonzero(labels.isna())
     if gaps.size:
@@ -132,21 +147,66 @@ def campaigns_of(
     Raises
     ------
     TableError
-        If a campaign has too few rows, or a constant outcome.
+        If two campaigns are called alike, there are too many, or some have too few rows or a constant outcome.
+
+    Warns
+    -----
+    TableWarning
+        If no row is left of a campaign.
     """
     members: dict[str, list[int]] = {}
     for position, number in enumerate(data.numbers):
         members.setdefault(str(labels[number]), []).append(position)
-    found = []
+    _check_names(labels, list(members), by)
+    found, refused = [], {}
     for name, positions in members.items():
         try:
-            check_rows(len(positions))
-            rows = Rows.of(data.rows(np.array(positions)), space, settings)
+            found.append(_campaign(name, data, positions, space, settings))
         except MkboError as error:
-            raise type(error)(f"{by} {name!r}: {error}; drop its {len(positions)} rows to leave it out") from error
-        mean, spread = mean_and_std(rows.data.y, noise_weights(rows.data))
-        found.append(Campaign(name, replace(rows, data=comparable(rows.data, mean, spread)), mean, spread))
+            refused[name] = error
+    if refused:
+        name, first = next(iter(refused.items()))
+        others = f"; {_named(list(refused)[1:])} cannot be used either" if len(refused) > 1 else ""
+        raise type(first)(f"{by} {name!r}: {first}{others}; drop their rows to leave them out") from first
     return found
+
+
+def _campaign(
+    name: str, data: TrainingTable, positions: Sequence[int], space: ParameterSpace, settings: Settings
+) -> Campaign:
+    check_rows(len(positions))
+    rows = Rows.of(data.rows(np.array(positions)), space, settings)
+    mean, spread = mean_and_std(rows.data.y, rows.data.sample_weight)
+    return Campaign(name, replace(rows, data=comparable(rows.data, mean, spread)), mean, spread)
+
+
+def _check_names(labels: Sequence[Any], present: Sequence[str], by: str) -> None:
+    first: dict[str, Any] = {}
+    for label in labels:
+        if first.setdefault(str(label), label) != label:
+            raise TableError(
+                f"by (--by): column {by!r} holds {first[str(label)]!r} and {label!r}, which are written alike; rename "
+                "one, or make them one value"
+            )
+    faulty = [name for name in first if not name.strip() or len(name) > CHARACTERS]
+    if faulty:
+        raise TableError(
+            f"by (--by): column {by!r} holds {faulty[0]!r:.40}; a campaign is called by 1 to {CHARACTERS} characters"
+        )
+    if len(present) > CAMPAIGNS:
+        raise TableError(
+            f"by (--by): column {by!r} tells {len(present)} campaigns apart, and a covariance takes at most "
+            f"{CAMPAIGNS}; name a column of fewer values, or drop rows"
+        )
+    lost = [name for name in first if name not in present]
+    if lost:
+        warnings.warn(
+            f"no row of {by} {_named(lost)} has all values, so that it is left out", TableWarning, stacklevel=4
+        )
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:SHOWN])) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
 def comparable(data: TrainingTable, mean: float, spread: float) -> TrainingTable:
@@ -162,54 +222,58 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
     All share coordinate weights and noise, by the sum of their evidences. The prediction of each is the kernel ridge
     regression of its rows in the span of common landmarks; their mean is what the covariance predicts, and the
     machine that re-weights the kernel is trained on values of this mean.
+
+    Raises
+    ------
+    FitError
+        If double precision does not hold the kernel, or campaigns have nothing in common.
     """
     shared = _shared(campaigns, space, settings)
-    spread = _landmarks(campaigns, space, settings)
-    landmarks = spread.trained
-    penalty = np.array([shared.noise / np.mean(np.diagonal(shared.kernel.gram(landmarks)))])
+    span = _Span.of(campaigns, space, settings)
     fits: list[LandmarkFit] = []
     with progress_bar("campaigns", show=settings.progress) as report:
         for campaign in campaigns:
-            fits.append(
-                long_tables.regression(shared.kernel, campaign.rows.X, campaign.rows.data, landmarks, penalties=penalty)
-            )
+            fits.append(_regression(campaign, shared, span.landmarks))
             if report is not None:
                 report(len(fits), len(campaigns))
-    pooled = Campaigns(shared.kernel, landmarks, np.array([f.alpha for f in fits]), np.array([f.bias for f in fits]))
-    predictions = np.asarray(pooled(landmarks))
-    chosen = _few(landmarks)
-    few, in_common = replace(spread, used=spread.used[chosen]), predictions[chosen].mean(axis=1)
-    if not np.ptp(in_common) > NOTHING_IN_COMMON * predictions.std():
+    pooled = Campaigns(
+        shared.kernel, span.landmarks, np.array([f.alpha for f in fits]), np.array([f.bias for f in fits])
+    )
+    predictions = np.asarray(pooled(span.landmarks))
+    g = predictions.mean(axis=1)
+    if np.ptp(g) <= CANCELLED * np.abs(predictions).max():
         raise FitError(
-            "campaigns have nothing in common: the mean of their predictions is constant, as if they contradicted each "
-            "other; train those apart that point the other way, and sum them, combine='sum' (--combine sum)"
+            "the campaigns' predictions cancel in the mean, so that they have nothing in common to transfer; pre-train "
+            "on each by itself, or leave by (--by) out"
         )
-    outcomes_of_few = replace(spread.data.rows(few.used), y=in_common)
-    trained = train(few, outcomes_of_few, settings)
+    target, n = campaigns[0].rows.data.target, len(g)
+    few = np.arange(n) if n <= MACHINE_ROWS else farthest_point_subset(span.landmarks, MACHINE_ROWS)
+    sample = TrainingTable(span.X[few], g[few], target, None, None, span.numbers[few])
+    trained = train(Rows(space, sample, span.landmarks[few], np.arange(len(few))), sample, settings)
     records = tuple(
-        CampaignRecord(c.name, len(c.rows.data.y), c.mean, c.spread, float(np.mean(fit.residuals**2)))
+        CampaignRecord(c.name, len(c.rows.data.y), c.mean, c.spread, held_out_error(c.rows.data, fit.residuals))
         for c, fit in zip(campaigns, fits, strict=True)
     )
-    notes: list[MkboWarning | str] = [*trained.notes]
+    rows = [record.rows for record in records]
+    error = float(np.average([record.loo_mse for record in records], weights=rows))
+    notes = [*_notes(campaigns, span, 1 - error), *trained.notes]
     if not shared.converged:
         notes.append(SolverWarning("the evidence of the campaigns did not converge; harmless if they predict well"))
-    residuals = np.concatenate([fit.residuals for fit in fits])
-    outcomes = np.concatenate([campaign.rows.data.y for campaign in campaigns])
     record = TrainingRecord(
-        target=campaigns[0].rows.data.target,
-        rows=len(outcomes),
-        target_mean=float(outcomes.mean()),
-        target_spread=float(outcomes.std()),
+        target=target,
+        rows=sum(rows),
+        target_mean=0.0,
+        target_spread=1.0,
         task=settings.task,
         trainer=settings.trainer,
         C=trained.C,
         epsilon=trained.epsilon,
-        loo_mse=float(np.mean(residuals**2)),
+        loo_mse=error,
         notes=tuple(map(str, notes)),
     )
     # In this unit the second moment is 1 on the mean, however much campaigns agree.
     fixed = replace(
-        measure(trained.decision, few.trained),
+        measure(trained.decision, span.landmarks[few]),
         campaigns=pooled,
         decision_mean=float(predictions.mean()),
         decision_spread=float(predictions.std()),
@@ -219,24 +283,50 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
     )
 
 
-def _few(landmarks: Float[np.ndarray, "P d"]) -> Int[np.ndarray, " n"]:
-    """Return the numbers of the landmarks that the machine is trained on."""
-    return (
-        np.arange(len(landmarks)) if len(landmarks) <= MACHINE_ROWS else farthest_point_subset(landmarks, MACHINE_ROWS)
-    )
+class _Span(NamedTuple):
+    """The settings whose kernel functions span what is learned of each campaign, of all that campaigns have.
+
+    Parameters
+    ----------
+    X, landmarks
+        Raw values, (m, number of parameters), and frame coordinates, (m, d).
+    numbers
+        Numbers of their rows in the table given, (m,).
+    settings
+        Number of different settings of all campaigns.
+    """
+
+    X: Float[np.ndarray, "m columns"]
+    landmarks: Float[np.ndarray, "m d"]
+    numbers: Int[np.ndarray, " m"]
+    settings: int
+
+    @classmethod
+    def of(cls, campaigns: Sequence[Campaign], space: ParameterSpace, settings: Settings) -> "_Span":
+        tables = [campaign.rows.data for campaign in campaigns]
+        X, where = np.unique(np.concatenate([table.X for table in tables]), axis=0, return_index=True)
+        numbers = np.concatenate([table.numbers for table in tables])[where]
+        frame = np.asarray(space.to_coordinates(X, settings.frame))
+        most = min(LANDMARKS, MOST_COEFFICIENTS // len(campaigns)) if settings.max_rows is None else settings.max_rows
+        used = np.arange(len(X)) if len(X) <= most else farthest_point_subset(frame, most)
+        return cls(X[used], frame[used], numbers[used], len(X))
 
 
-def _landmarks(campaigns: Sequence[Campaign], space: ParameterSpace, settings: Settings) -> Rows:
-    """Return the different settings of all campaigns, of which those used span what is learned of each."""
-    first = campaigns[0].rows.data
-    everything = np.concatenate([campaign.rows.data.X for campaign in campaigns])
-    X, where = np.unique(everything, axis=0, return_index=True)
-    y = np.concatenate([campaign.rows.data.y for campaign in campaigns])[where]
-    data = TrainingTable(X, y, first.target, None, None, where)
-    most = LANDMARKS if settings.max_rows is None else settings.max_rows
-    frame = np.asarray(space.to_coordinates(X, settings.frame))
-    used = np.arange(len(X)) if len(X) <= most else farthest_point_subset(frame, most)
-    return Rows(space, data, frame, used)
+def _regression(campaign: Campaign, shared: SharedArd, landmarks: Float[np.ndarray, "m d"]) -> LandmarkFit:
+    """Return what a campaign predicts, by the noise that all share and what is known of its own."""
+    data = campaign.rows.data
+    factor, known = _noise(data)
+    variances = (max(shared.noise, LEAST_NOISE) * factor + known) / shared.amplitude
+    try:
+        return long_tables.regression(shared.kernel, campaign.rows.X, data, landmarks, variances)
+    except FitError as error:
+        raise FitError(f"campaign {campaign.name!r}: {error}") from error
+
+
+def _noise(data: TrainingTable) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    """Return the noise variance of each row in units of the common one, and the known one on top of it, (N,) each."""
+    weight, zeros = noise_weights(data), np.zeros(len(data.y))
+    return 1 / (zeros + 1 if weight is None else weight), zeros if data.noise is None else data.noise**2
 
 
 def _shared(campaigns: Sequence[Campaign], space: ParameterSpace, settings: Settings) -> SharedArd:
@@ -250,9 +340,38 @@ def _shared(campaigns: Sequence[Campaign], space: ParameterSpace, settings: Sett
 def _evidence(rows: Rows, template: FreeKernel) -> TableEvidence:
     n = len(rows.X)
     used = np.arange(n) if n <= MOST_ROWS else farthest_point_subset(rows.X, MOST_ROWS)
-    data = rows.data
-    weight = noise_weights(data)
-    factor = np.ones(len(used)) if weight is None else 1 / weight[used]
-    known = np.zeros(len(used)) if data.noise is None else data.noise[used] ** 2
-    scatter = data.scatter if len(used) == n else NO_SCATTER
-    return TableEvidence(template, rows.X[used], data.y[used], factor, known, scatter)
+    factor, known = _noise(rows.data)
+    scatter = rows.data.scatter if len(used) == n else NO_SCATTER
+    return TableEvidence(template, rows.X[used], rows.data.y[used], factor[used], known[used], scatter)
+
+
+def _notes(campaigns: Sequence[Campaign], span: _Span, explained: float) -> list[MkboWarning | str]:
+    """Return which rows stand for others, and what became of replicates."""
+    notes: list[MkboWarning | str] = []
+    if len(span.X) < span.settings:
+        notes.append(
+            SampleWarning(
+                f"{len(span.X)} of {span.settings} settings that fill the space span what is learned of the rows of "
+                f"all campaigns, which explains {explained:.0%} of the variance of those held out; max_rows "
+                "(--max-rows) says how many",
+                rows=tuple(map(int, span.numbers)),
+            )
+        )
+    if len(span.X) > MACHINE_ROWS:
+        notes.append(
+            f"the machine that re-weights the kernel is trained on the mean of the campaigns' predictions at "
+            f"{MACHINE_ROWS} of {len(span.X)} settings"
+        )
+    longest = sorted(len(campaign.rows.X) for campaign in campaigns)[-MOST_CAMPAIGNS:]
+    if len(campaigns) > MOST_CAMPAIGNS or longest[-1] > MOST_ROWS:
+        notes.append(
+            f"coordinate weights are learned from {len(longest)} of {len(campaigns)} campaigns, those of most rows, "
+            f"and at most {MOST_ROWS} rows of each that fill the space"
+        )
+    repeated = [campaign.name for campaign in campaigns if campaign.rows.note is not None]
+    if repeated:
+        notes.append(
+            f"settings occur more than once in {_named(repeated)}; each setting's mean is trained on, weighed by the "
+            "number of its rows, or their known noise; copies count as one"
+        )
+    return notes

@@ -22,7 +22,7 @@ def regression(
     X: Float[np.ndarray, "N d"],
     data: TrainingTable,
     landmarks: Float[np.ndarray, "m d"],
-    **settings: Any,
+    variances: Float[np.ndarray, " N"] | None = None,
 ) -> LandmarkFit:
     """Return the kernel ridge regression on all rows of a table in the span of landmarks.
 
@@ -36,15 +36,20 @@ def regression(
         The table.
     landmarks
         Frame coordinates of the points that span it, (m, d).
-    **settings
-        As for `landmark_fit`.
+    variances
+        Noise variance of each row, (N,), in units of the variance of a process of covariance K_2, whose posterior mean
+        is returned; None takes weights from the table, and the penalty of least leave-one-out error.
 
     Raises
     ------
     FitError
         If double precision does not hold it.
     """
+    settings: dict[str, Any] = {}
     weight = noise_weights(data) if data.noise is None else data.noise**-2
+    if variances is not None:
+        weight = 1 / variances
+        settings["penalties"] = np.array([1 / (weight.mean() * np.mean(kernel(landmarks, landmarks)))])
     fit = None
     with np.errstate(over="ignore", invalid="ignore"):
         try:

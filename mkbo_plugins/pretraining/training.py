@@ -4,10 +4,9 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
-from jaxtyping import Float
 
 from mkbo_plugins.core import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential
 from mkbo_plugins.covariance.combined import CombinedCovariance
@@ -96,7 +95,8 @@ def pretrain(
         Name of a column that says which campaign a row is of, such as earlier studies, machines or data sets. The
         outcomes of each are taken in units of their standard deviation, less their mean. One machine is trained on what
         campaigns have in common, the mean of their predictions; in covariance models, the covariance of these
-        predictions over campaigns is added to its moment. All share coordinate weights.
+        predictions over campaigns is added to its moment. All share coordinate weights, which the longest ten campaigns
+        give. A single campaign is as its table without `by`.
     C, sigma, epsilon
         Value or values to try, instead of the default grids: C and epsilon in the target's units (after the
         logarithm if one is taken; for labels C has no unit, and there is no epsilon), sigma in squared frame
@@ -123,6 +123,8 @@ def pretrain(
         Without it, 500 such rows stand for a longer table: each has the value there of a kernel ridge regression on
         all rows in their span, and its standard error as `noise`. The recorded leave-one-out error is then that of
         the regression, with the kernel trained, on all rows. Of labels, these 500 rows are trained on as they are.
+        Of campaigns, it is the number of settings, of those of all campaigns together, in whose span all rows of each
+        are regressed; without it 500, or so many that coefficients for all campaigns fit into a file.
     n_jobs
         Parallel workers, as joblib understands it.
     progress
@@ -160,7 +162,7 @@ def pretrain(
     Gaussian process that is the model of all rows, whose noise their scatter tells. Of labels all rows are trained on,
     and those of a setting held out together. `max_rows` counts settings then, and of labels rows.
     """
-    _check_settings(frame, task, trainer, {"ard": ard, "log_target": log_target})
+    _check_settings(frame, task, trainer, combine, {"ard": ard, "log_target": log_target, "progress": progress})
     _check_counts(max_rows, n_jobs)
     if task == "classification" and (epsilon is not None or log_target):
         raise FitError("labels have no tube and no logarithm; leave out epsilon and log_target (--log-target)")
@@ -204,30 +206,34 @@ def pretrain(
             tables.append(data)
     campaigns = [] if labels is None else campaigns_of(tables[0], labels, str(by), sources[0].space, settings)
     if len(campaigns) > 1:
-        fits, last = [fit_campaigns(campaigns, sources[0].space, settings)], np.empty((0, 0))
+        fits = [fit_campaigns(campaigns, sources[0].space, settings)]
     else:
-        fits, last = _fit_each(sources, tables, settings, chain=combine == "chain")
+        rows = _rows_of_each(sources, tables, settings)
+        fits = _fit_each(sources, rows, settings, chain=combine == "chain")
     for note in _warnings(sources, fits):
         warnings.warn(note, stacklevel=2)
     covs = [fit.cov for fit in fits]
     if len(covs) == 1:
         return covs[0]
-    return chained(covs[:-1], covs[-1], last) if combine == "chain" else CombinedCovariance(tuple(covs))
+    return chained(covs[:-1], covs[-1], rows[-1].trained) if combine == "chain" else CombinedCovariance(tuple(covs))
 
 
-def _fit_each(
-    sources: Sequence[Source], tables: Sequence[TrainingTable], settings: Settings, *, chain: bool
-) -> tuple[list[Fitted], Float[np.ndarray, "n d"]]:
-    """Return the covariance of each table, and the last one's rows; in a chain all have the kernel of the last one."""
-    rows: list[Rows] = []
-    fits: list[Fitted] = []
-    for source, table in zip(sources, tables, strict=True):
+def _rows_of_each(sources: Sequence[Source], tables: Sequence[TrainingTable], settings: Settings) -> list[Rows]:
+    """Return what of each table is trained on."""
+    found = []
+    for source, data in zip(sources, tables, strict=True):
         with source.named_errors():
-            rows.append(Rows.of(table, source.space, settings))
+            found.append(Rows.of(data, source.space, settings))
+    return found
+
+
+def _fit_each(sources: Sequence[Source], rows: Sequence[Rows], settings: Settings, *, chain: bool) -> list[Fitted]:
+    """Return the covariance of each table; in a chain all have the kernel of the last one."""
+    fits: list[Fitted] = []
     for source, one in zip(reversed(sources), reversed(rows), strict=True):
         with source.named_errors():
             fits.append(fit_table(one, settings, fits[0].cov.kernel if chain and fits else None))
-    return fits[::-1], rows[-1].trained
+    return fits[::-1]
 
 
 def _warnings(sources: Sequence[Source], fits: Sequence[Fitted]) -> Iterator[MkboWarning]:
@@ -237,8 +243,6 @@ def _warnings(sources: Sequence[Source], fits: Sequence[Fitted]) -> Iterator[Mkb
 
 
 def _check_several(tables: int, combine: str, trainer: str, resume: Any) -> None:
-    if combine not in ("sum", "chain", "pool"):
-        raise FitError(f"combine must be 'sum', 'chain' or 'pool', got {combine!r}")
     if tables > 1 and resume is not None:
         raise FitError("resume keeps the search on one table; train each by itself and join them, CombinedCovariance")
     if tables > 1 and combine == "chain" and trainer == "gp":
@@ -276,12 +280,16 @@ def _template(kernel: str | FreeKernel) -> FreeKernel:
     return KERNELS[kernel]
 
 
-def _check_settings(frame: str, task: str, trainer: str, flags: dict[str, bool]) -> None:
+def _check_settings(frame: str, task: Any, trainer: Any, combine: Any, flags: dict[str, bool]) -> None:
     check_frame(frame)
-    if task not in ("regression", "classification"):
-        raise FitError(f"task must be 'regression' or 'classification', got {task!r}")
-    if trainer not in TRAINERS:
-        raise FitError(f"trainer must be {' or '.join(map(repr, TRAINERS))}, got {trainer!r}")
+    for name, value, allowed in (
+        ("task", task, get_args(Task)),
+        ("trainer", trainer, TRAINERS),
+        ("combine", combine, ("sum", "chain", "pool")),
+    ):
+        if not isinstance(value, str) or value not in allowed:
+            *others, last = map(repr, allowed)
+            raise FitError(f"{name} must be {', '.join(others)} or {last}, got {value!r:.60}")
     for name, value in flags.items():
         if not isinstance(value, (bool, np.bool_)):
             raise FitError(f"{name} must be True or False, got {value!r}")

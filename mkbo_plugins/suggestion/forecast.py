@@ -107,7 +107,12 @@ class TableForecast:
             return ()
         Z = [z for _, z in self.cov.fixed.views(self.columns(trials.X))]
         predictions = [of_table(z) for of_table, z in zip(campaigns, Z, strict=True) if of_table is not None]
-        names = [campaign.name for member in self.cov.members for campaign in member.campaigns]
+        several = sum(of_table is not None for of_table in campaigns) > 1
+        names = [
+            f"table {number}: {campaign.name}" if several else campaign.name
+            for number, member in enumerate(self.cov.members, 1)
+            for campaign in member.campaigns
+        ]
         return resembling(np.column_stack(predictions), trials.y, names)
 
     def verdict(self, trials: Trials, form: str) -> Verdict | None:

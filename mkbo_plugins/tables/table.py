@@ -135,7 +135,7 @@ def read_table(
     SpaceError
         If a parameter's column is missing or holds a value the parameter cannot take.
     """
-    if missing not in ("error", "drop"):
+    if not isinstance(missing, str) or missing not in ("error", "drop"):
         raise TableError(f"missing must be 'error' or 'drop', got {missing!r}")
     frame, target = _as_frame(table, target, space)
     check_columns(list(frame.columns), [*space.names, target])

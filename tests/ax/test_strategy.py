@@ -1,12 +1,14 @@
 """Generation strategies: switching, first trials, selection, several metrics, constraints, pending points, stopping."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from ax.adapter.registry import Generators, MBM_X_trans, Y_trans
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.service.ax_client import AxClient, ObjectiveProperties
 
+from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.ax import (
     PretrainedDiagnostics,
     diagnose,
@@ -55,6 +57,28 @@ def test_first_trials_come_from_the_table_without_any_data(small_cov, objective,
     assert len({str(point) for point in points}) == 3
     client.complete_trial(0, {"y": 1.0})
     assert isinstance(kernels(client)["y"], PretrainedKernel)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_first_trials_of_campaigns_gain_most_on_those_before_them(sign):
+    space = ParameterSpace.from_dict({"a": (0.0, 1.0), "b": (0.0, 1.0)})
+    X = space.sobol(14)
+    parts = [
+        pd.DataFrame(X, columns=["a", "b"]).assign(y=np.exp(-10 * ((X - place) ** 2).sum(axis=1)), run=str(place))
+        for place in ((0.2, 0.2), (0.5, 0.8), (0.85, 0.3))
+    ]
+    cov = pretrain(pd.concat(parts), "y", space, by="run", trainer="gp", progress=False)
+    client = Client()
+    client.configure_experiment([RangeParameterConfig(name, (0.0, 1.0), "float") for name in "ab"])
+    client.configure_optimization("y" if sign > 0 else "-y")
+    use_pretrained(client, cov, initial_trials=3, direction="same" if sign > 0 else "opposite")
+    points = pd.DataFrame([trial.values() for trial in client.get_next_trials(3).values()]).to_numpy()
+    reached, everywhere = (cov.fixed.campaigns(cov.to_coordinates(raw)) for raw in (points, space.sobol(256)))
+    assert cov.predict(points[:1])[0] > np.quantile(cov.predict(space.sobol(256)), 0.98)
+    for k in (1, 2):
+        best = reached[:k].max(axis=0)
+        gain, others = (np.maximum(values - best, 0).mean(axis=-1) for values in (reached[k], everywhere))
+        assert gain > np.quantile(others, 0.98)
 
 
 def test_first_trials_keep_to_the_search_space(small_cov):

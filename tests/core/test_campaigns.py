@@ -97,6 +97,27 @@ def test_from_a_point_it_is_what_it_is_between_points(kernel):
     np.testing.assert_allclose(got, wanted, rtol=1e-11)
 
 
+@pytest.mark.parametrize("of_campaigns", [True, False])
+def test_single_precision_loses_no_more_than_its_own_rounding_where_large_terms_cancel(of_campaigns):
+    from mkbo_plugins.botorch.differentiable import components as tensors
+
+    kernel, rng = SquaredExponential(sigma=9.0), np.random.default_rng(0)
+    Z = np.linspace(-1, 1, 30)[:, None]
+    gram = kernel.gram(Z) + 1e-9 * np.eye(30)
+    alpha = np.linalg.solve(gram, np.column_stack([np.sin(3 * Z[:, 0] + i) for i in range(4)])).T
+    assert np.abs(alpha).max() > 1e4
+    pooled = Campaigns(kernel, Z, alpha, np.zeros(4)) if of_campaigns else None
+    machine = DecisionFunction(kernel, WeightedPoints(Z, alpha[0]), 0.0)
+    fixed = PretrainedComponents(machine, 1.0, 0.0, 0.7, campaigns=pooled)
+    X = torch.tensor(rng.uniform(-1, 1, (6, 1)), dtype=torch.float32).requires_grad_()
+    Y = X.detach().double().requires_grad_()
+    single, double = (tensors(fixed, ("moment",), P, P)[0] for P in (X, Y))
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double(), double, rtol=1e-5, atol=1e-5)
+    of_x, of_y = (torch.autograd.grad(value.sum(), P)[0] for value, P in ((single, X), (double, Y)))
+    torch.testing.assert_close(of_x.double(), of_y, rtol=1e-4, atol=1e-4)
+
+
 def test_campaigns_that_agree_add_nothing():
     fixed = components(KERNELS[0])
     C = fixed.campaigns

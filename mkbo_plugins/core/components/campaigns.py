@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.core.arrays import Array, constant, doubled, with_dtype
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.kernels import FreeKernel
@@ -97,8 +97,9 @@ class Campaigns:
 
     def pull(self, X: Float[Array, "*batch n d"], upstream: Float[Array, "*batch n M"]) -> Float[Array, "*batch n d"]:
         """Pull a gradient with respect to ``deviations(X)`` back to X."""
-        of_kernel = array_namespace(X).matmul(upstream, constant(self._centred[0], X))
-        return self.kernel.pull(X, constant(self.points, X), of_kernel, second=False)[0]
+        Z = doubled(X)
+        of_kernel = array_namespace(Z).matmul(doubled(upstream), constant(self._centred[0], Z))
+        return with_dtype(self.kernel.pull(Z, constant(self.points, Z), of_kernel, second=False)[0], X.dtype)
 
     @cached_property
     def _centred(self) -> tuple[Float[np.ndarray, "M P"], Float[np.ndarray, " M"]]:
@@ -108,8 +109,9 @@ class Campaigns:
     def _combined(
         self, X: Float[Array, "*batch n d"], alpha: Float[np.ndarray, "M P"], bias: Float[np.ndarray, " M"]
     ) -> Float[Array, "*batch n M"]:
-        gram = self.kernel.gram(X, constant(self.points, X))
-        return array_namespace(X).matmul(gram, constant(alpha.T, X)) + constant(bias, X)
+        Z = doubled(X)
+        values = array_namespace(Z).matmul(self.kernel.gram(Z, constant(self.points, Z)), constant(alpha.T, Z))
+        return with_dtype(values + constant(bias, Z), X.dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.core.arrays import Array, constant, doubled, with_dtype
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.points import WeightedPoints
 
@@ -30,11 +30,13 @@ class DecisionFunction:
 
     def __call__(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n"]:
         """Return g at points X (..., n, d), (..., n)."""
-        xp = array_namespace(X)
-        return xp.matmul(self.kernel.gram(X, constant(self.table.points, X)), constant(self.table.alpha, X)) + self.bias
+        xp, Z = array_namespace(X), doubled(X)
+        values = xp.matmul(self.kernel.gram(Z, constant(self.table.points, Z)), constant(self.table.alpha, Z))
+        return with_dtype(values + self.bias, X.dtype)
 
     def gradient(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n d"]:
         """Return the gradient of g at points (..., n, d), of their shape."""
-        support, alpha = constant(self.table.points, X), constant(self.table.alpha, X)
-        upstream = array_namespace(X).broadcast_to(alpha, (*X.shape[:-1], alpha.shape[0]))
-        return self.kernel.pull(X, support, upstream, second=False)[0]
+        Z = doubled(X)
+        support, alpha = constant(self.table.points, Z), constant(self.table.alpha, Z)
+        upstream = array_namespace(Z).broadcast_to(alpha, (*Z.shape[:-1], alpha.shape[0]))
+        return with_dtype(self.kernel.pull(Z, support, upstream, second=False)[0], X.dtype)

@@ -6,7 +6,7 @@ with weak log-normal priors on length scales, amplitude and noise; all values re
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from jaxtyping import Float, Shaped
 from mkbo_plugins.core.gp.exact_gp import ExactGP, held_out_residuals, symmetric_inverse
 from mkbo_plugins.core.gp.map_fit import map_fit
 from mkbo_plugins.core.kernels import FreeKernel
-from mkbo_plugins.core.priors import log_prior_of_logarithms, table_priors
+from mkbo_plugins.core.priors import Hyperparameter, log_prior_of_logarithms, table_priors
 from mkbo_plugins.core.training.scatter import NO_SCATTER, Scatter
 
 LENGTH_FACTORS = (1.0, 0.3, 0.1)
@@ -100,10 +100,8 @@ def ard_map(
     scatter = scatter._replace(sum_of_squares=scatter.sum_of_squares / std**2)
     table = TableEvidence(kernel, X, (y - mean) / std, 1 / weight, known, scatter)
     priors, steps = table_priors(ranges, ard=ard), itertools.count(1)
-    medians = np.array([prior.log_mean for prior in priors[:-2]])
-    starts = [np.append(medians - 2 * np.log(factor), [0.0, -3.0]) for factor in LENGTH_FACTORS]
     callback = None if report is None else lambda _: report(next(steps), None)
-    fit = map_fit(table.log_evidence, priors, starts, log_prior_of_logarithms, callback=callback)
+    fit = map_fit(table.log_evidence, priors, starts(priors), log_prior_of_logarithms, callback=callback)
     kernel, amplitude, noise = table.unpack(fit.x)
     inverse = symmetric_inverse(amplitude * kernel.gram(X) + np.diag(noise / weight + known))
     dual = inverse @ table.y
@@ -114,6 +112,12 @@ def ard_map(
         loo_residuals=-std * held_out_residuals(inverse, dual, groups),
         converged=bool(fit.success),
     )
+
+
+def starts(priors: Sequence[Hyperparameter]) -> list[Float[np.ndarray, " p"]]:
+    """Return log weights, log amplitude and log noise from which to search, (p,) each, by the priors of these."""
+    medians = np.array([prior.log_mean for prior in priors[:-2]])
+    return [np.append(medians - 2 * np.log(factor), [0.0, -3.0]) for factor in LENGTH_FACTORS]
 
 
 @dataclass(frozen=True, eq=False)

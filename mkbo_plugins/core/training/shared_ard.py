@@ -14,10 +14,7 @@ from jaxtyping import Float
 from mkbo_plugins.core.gp.map_fit import map_fit
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.priors import log_prior_of_logarithms, table_priors
-from mkbo_plugins.core.training.ard import TableEvidence
-
-START = 0.3
-"""Length scales from which the search begins, in units of their prior median."""
+from mkbo_plugins.core.training.ard import TableEvidence, starts
 
 
 class SharedArd(NamedTuple):
@@ -27,13 +24,16 @@ class SharedArd(NamedTuple):
     ----------
     kernel
         The kernel with its weights.
+    amplitude
+        Variance of the processes in units of K_2.
     noise
-        Variance of the noise in units of the amplitude of K_2.
+        Variance of the noise.
     converged
         Whether the optimiser met its tolerance.
     """
 
     kernel: FreeKernel
+    amplitude: float
     noise: float
     converged: bool
 
@@ -60,8 +60,7 @@ def shared_ard(
         values, slopes = zip(*(table.log_evidence(theta) for table in tables), strict=True)
         return float(sum(values)), np.sum(slopes, axis=0)
 
-    start = np.array([prior.log_mean - 2 * np.log(START) for prior in priors[:-2]] + [0.0, -3.0])
     callback = None if report is None else lambda _: report(next(steps), None)
-    fit = map_fit(log_evidence, priors, [start], log_prior_of_logarithms, callback=callback)
+    fit = map_fit(log_evidence, priors, starts(priors), log_prior_of_logarithms, callback=callback)
     kernel, amplitude, noise = tables[0].unpack(fit.x)
-    return SharedArd(kernel, noise / amplitude, bool(fit.success))
+    return SharedArd(kernel, amplitude, noise, bool(fit.success))
