@@ -28,7 +28,8 @@ table { border-collapse: collapse; font-size: .9rem; min-width: 60%; }
 caption { text-align: left; color: #555; padding-bottom: .3em; }
 th, td { text-align: left; vertical-align: top; padding: .25em .9em .25em 0; border-bottom: 1px solid #ddd; }
 thead th { border-bottom: 2px solid #888; }
-th { min-width: 6em; font-weight: 600; }
+th { min-width: 4em; font-weight: 600; }
+tbody th { min-width: 7em; }
 td { overflow-wrap: normal; }
 figure { margin: 1em 0; }
 figure img { max-width: 100%; height: auto; }
@@ -47,7 +48,9 @@ footer { margin-top: 3em; border-top: 1px solid #bbb; padding-top: .5em; }
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise an `MkboError` if there is a file that is neither empty nor a page."""
+    """Raise an `MkboError` if a file is not named as a page, or is there and neither empty nor one."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise MkboError(f"{path}: pages are named .html, got {path.suffix!r}; a browser prints them as PDF")
     beginning = read_start(path, len(START)) if path.exists() else b""
     if beginning and beginning != START.encode():
         raise MkboError(f"{path} exists and is no page of mkbo report; name another file, or delete it")
