@@ -223,7 +223,7 @@ def test_the_command_line_takes_a_column_of_campaigns(tmp_path):
     assert [campaign["name"] for campaign in shown["campaigns"]] == [f"study {i}" for i in range(4)]
     X = PretrainedCovariance.load(file).space.sobol(12, seed=2)
     pd.DataFrame(X, columns=SPACE.names).assign(q=outcome(X, 2)).to_csv(tmp_path / "done.csv", index=False)
-    asked = run(app, ["suggest", file, "--done", str(tmp_path / "done.csv"), "--target", "q"])
+    asked = run(app, ["suggest", "--covariance", file, "--done", str(tmp_path / "done.csv"), "--target", "q"])
     assert asked.exit_code == 0, asked.output
     assert "most like the earlier campaigns" in asked.output
     assert "the campaigns predict" in asked.output
