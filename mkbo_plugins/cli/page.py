@@ -28,9 +28,9 @@ table { border-collapse: collapse; font-size: .9rem; min-width: 60%; }
 caption { text-align: left; color: #555; padding-bottom: .3em; }
 th, td { text-align: left; vertical-align: top; padding: .25em .9em .25em 0; border-bottom: 1px solid #ddd; }
 thead th { border-bottom: 2px solid #888; }
-th { min-width: 4em; font-weight: 600; }
-tbody th { min-width: 7em; }
-td { overflow-wrap: normal; }
+th { font-weight: 600; }
+th, td { overflow-wrap: normal; }
+th.long { overflow-wrap: anywhere; min-width: 9em; }
 figure { margin: 1em 0; }
 figure img { max-width: 100%; height: auto; }
 figcaption, footer { color: #555; font-size: .9rem; }
@@ -40,11 +40,16 @@ footer { margin-top: 3em; border-top: 1px solid #bbb; padding-top: .5em; }
   body { font-size: 10pt; max-width: none; margin: 0; padding: 0; color: #000; }
   .wide { overflow: visible; }
   h1, h2, h3, caption { break-after: avoid; }
+  h2 ~ h2 { break-before: page; }
   figure img { max-height: 110mm; }
   figure, tr { break-inside: avoid; }
   thead { display: table-header-group; }
 }
 """
+
+
+LONG = 24
+"""Characters from which on a name is broken in the middle of a word rather than widening its table."""
 
 
 def check_replaceable(path: Path) -> None:
@@ -89,13 +94,18 @@ def listing(texts: Iterable[str]) -> str:
 def table(rows: Iterable[Sequence[str]], header: Sequence[str] = (), caption: str = "") -> str:
     """Return rows of texts, the first of each its name, as an HTML table."""
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in header)
+    head = "".join(_name(text, "col") for text in header)
     body = "\n".join(
-        f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{escape(text)}</td>" for text in cells)}</tr>'
-        for name, *cells in rows
+        f"<tr>{_name(name, 'row')}{''.join(f'<td>{escape(text)}</td>' for text in cells)}</tr>" for name, *cells in rows
     )
     head = f"<thead><tr>{head}</tr></thead>" if header else ""
     return f'<div class="wide"><table>{title}{head}<tbody>\n{body}\n</tbody></table></div>'
+
+
+def _name(text: str, scope: str) -> str:
+    """Return the name of a row or a column, which may be broken anywhere if it is long."""
+    width = ' class="long"' if len(text) > LONG else ""
+    return f'<th scope="{scope}"{width}>{escape(text)}</th>'
 
 
 def picture(svg: bytes, caption: str) -> str:

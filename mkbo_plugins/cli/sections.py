@@ -84,10 +84,11 @@ def _table_section(cov: PretrainedCovariance, title: str) -> list[str]:
 def _slices(cov: PretrainedCovariance, names: list[str]) -> Figure:
     """Return slices of the prediction above those of the covariance, a column for each parameter."""
     figure = Figure(figsize=(3.3 * len(names), 4.6), layout="constrained")
-    above, below = figure.subplots(2, len(names), squeeze=False)
+    above, below = figure.subplots(2, len(names), squeeze=False, sharex="col")
     for name, upper, lower in zip(names, above, below, strict=True):
         prediction_slice(cov, name, ax=upper)
         covariance_slice(cov, name, ax=lower)
+        upper.set_xlabel("")
     for axes in below[1:]:
         axes.get_legend().remove()
     return figure

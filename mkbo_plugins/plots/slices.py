@@ -15,11 +15,15 @@ from mkbo_plugins.core.priors import prior_mode
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.pretrained import only_table
 from mkbo_plugins.errors import KernelError, SpaceError
-from mkbo_plugins.plots.style import STYLES, finish, literal, panel
+from mkbo_plugins.plots.style import STYLES, finish, literal, panel, shorten
 from mkbo_plugins.space.parameters import Numeric, Parameter
 
 LABELS = {"stock": "stock", DEFAULT_FORM: "pre-trained"}
 _POINTS = 161
+_LEVEL = 20
+"""Characters of a level's name that are drawn."""
+_BESIDE = 28
+"""Characters of all levels from which on their names are turned."""
 
 
 def covariance_slice(
@@ -223,9 +227,10 @@ def _draw(
     """Draw values over the parameter's own numbers, or over the names of its levels."""
     colour, line, marker = style
     if parameter.indexed_levels:
-        levels = [literal(str(level)) for level in parameter.indexed_levels]
+        levels = [literal(shorten(str(level), _LEVEL)) for level in parameter.indexed_levels]
         ax.plot(range(len(levels)), values, marker, color=colour, markersize=6, label=label)
-        ax.set_xticks(range(len(levels)), levels)
+        crowded = {"rotation": 90, "fontsize": min(8.0, 160 / len(levels))} if sum(map(len, levels)) > _BESIDE else {}
+        ax.set_xticks(range(len(levels)), levels, **crowded)
         ax.set_xlim(-0.5, len(levels) - 0.5)
         return
     ax.plot(_values(parameter), values, color=colour, linestyle=line, linewidth=1.6, label=label)

@@ -46,6 +46,11 @@ def literal(text: str) -> str:
     return fill(text, _LINE).replace("$", r"\$")
 
 
+def shorten(text: str, most: int) -> str:
+    """Return a text of so many characters at most, with its end left out if need be."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def finish(ax: Any, xlabel: str, ylabel: str) -> Any:
     """Label axes, take away the frame where nothing is read off, and return them."""
     ax.set_xlabel(literal(xlabel))

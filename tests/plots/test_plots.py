@@ -7,7 +7,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.figure import Figure
 
-from mkbo_plugins import pretrain
+from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.errors import MkboError, TableError
 from mkbo_plugins.plots import (
     best_so_far,
@@ -184,3 +184,15 @@ def test_names_with_dollar_signs_are_drawn_as_they_stand_and_equal_figures_are_e
     one, other = map(svg_of, figures)
     assert one == other
     assert "<!-- cost $\\no$ $ -->" in one.decode()
+
+
+def test_long_names_of_levels_are_shortened_and_turned(table, cov):
+    long = {gas: f"{gas}, technical grade, bottle {i}" for i, gas in enumerate(("Argon", "Nitrogen", "Air"))}
+    spec = cov.space.to_dict() | {"gas": list(long.values())}
+    named = pretrain(table.assign(gas=table["gas"].map(long)), "strength", ParameterSpace.from_dict(spec), trainer="gp")
+    labels = prediction_slice(named, "gas").get_xticklabels()
+    for label, name in zip(labels, long.values(), strict=True):
+        assert label.get_rotation() == 90
+        assert label.get_text()[-1] == "…"
+        assert name.startswith(label.get_text()[:-1])
+    assert [label.get_rotation() for label in prediction_slice(cov, "gas").get_xticklabels()] == [0, 0, 0]
