@@ -31,7 +31,7 @@ from mkbo_plugins.plots import (
     verdict_odds,
 )
 from mkbo_plugins.report.sensitivity import prediction_sensitivity
-from mkbo_plugins.report.words import describe, describe_interactions
+from mkbo_plugins.report.words import describe, describe_interactions, describe_prediction
 from mkbo_plugins.space.levels import levels_by_name
 from mkbo_plugins.space.named import NamedColumns
 from mkbo_plugins.suggestion.advice import VERDICT_FROM, Advice
@@ -128,7 +128,7 @@ def _table_and_outcomes(campaign: Campaign) -> list[str]:
         said = f"Outcomes over what the table predicts of {name}"
         if len(trials.y) >= FEWEST and np.ptp(trials.y) > 0 and np.ptp(predicted) > 0:
             said += f"; rank correlation {spearmanr(predicted, trials.y).statistic:.2f}"
-        drawn = outcomes_by_prediction(predicted, trials.y, f"{name}, predicted by the table", outcome)
+        drawn = outcomes_by_prediction(predicted, trials.y, describe_prediction(member), outcome)
         parts.append(picture(svg_of(drawn.figure), said))
     counts = [n for n in range(FEWEST, len(trials.y) + 1) if np.ptp(trials.y[:n]) > 0]
     if not counts:

@@ -16,6 +16,7 @@ from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.pretrained import only_table
 from mkbo_plugins.errors import KernelError, SpaceError
 from mkbo_plugins.plots.style import STYLES, finish, literal, panel, shorten
+from mkbo_plugins.report.words import describe_prediction
 from mkbo_plugins.space.parameters import Numeric, Parameter
 
 LABELS = {"stock": "stock", DEFAULT_FORM: "pre-trained"}
@@ -133,7 +134,7 @@ def prediction_slice(
     predicted = cov.predict_at_coordinates(np.asarray(cov.space.to_coordinates(raw, cov.frame)))
     _draw(ax, chosen, predicted, STYLES[1], None)
     _mark(ax, chosen, cov, middle)
-    return finish(ax, parameter, f"{cov.record.target}, predicted")
+    return finish(ax, parameter, describe_prediction(cov))
 
 
 def prior_draws(

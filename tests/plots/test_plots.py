@@ -112,6 +112,7 @@ def test_overview_of_labels_and_of_numbers(cov, table):
     passed = table.assign(strength=np.where(table["strength"] > table["strength"].median(), "good", "bad"))
     of_labels = pretrain(passed, "strength", cov.space, task="classification", trainer="gp")
     assert "labels" in overview(of_labels).get_suptitle()
+    assert prediction_slice(of_labels, "gas").get_ylabel() == "decision value for strength"
     axes = held_out_predictions(of_labels, passed)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["bad", "good"]
 
