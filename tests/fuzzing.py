@@ -302,6 +302,7 @@ COMMANDS = {
     "check": "known.csv --target y",
     "pretrain": "known.csv --target y --trainer gp --out made.mkbo.json",
     "show": "cov.mkbo.json",
+    "report": "cov.mkbo.json --out cov.html --done done.csv --direction same --form transfer",
     "suggest": "--covariance cov.mkbo.json --done done.csv --direction same --form transfer",
     "demo": "--out nowhere/demo --seeds 1 --trials 1",
     "benchmark": "--out nowhere/bench --problem branin --model stock --seeds 1 --trials 1 --jobs 1",

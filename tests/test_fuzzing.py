@@ -74,7 +74,7 @@ def test_options_of_any_kind(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     write_inputs(tmp_path)
-    for name in ("check", "pretrain", "show", "suggest"):
+    for name in ("check", "pretrain", "show", "suggest", "report"):
         assert CliRunner().invoke(app, [name, *COMMANDS[name].split()]).exit_code == 0, name
     rng = random.Random(0)
     found = [try_command(rng) for _ in range(40)]

@@ -49,7 +49,7 @@ def test_command_line_blocks_run(tmp_path, monkeypatch):
     done = pd.read_csv("older_device.csv").head(5).rename(columns={"G_D_ratio": "crystallinity"})
     done.to_csv("done.csv", index=False)
     named = [command[0] for command in commands(README)]
-    assert named == ["check", "pretrain", "show", "suggest", "suggest", "pretrain"]
+    assert named == ["check", "pretrain", "show", "suggest", "suggest", "report", "pretrain"]
     for command in commands(README):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output

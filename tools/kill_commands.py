@@ -47,6 +47,7 @@ def main(rounds: int) -> None:
             "next.csv": f"{sheet}csv",
             "next.xlsx": f"{sheet}xlsx",
             "c.png": "show {}.mkbo.json --plot c.png",
+            "c.html": "report {}.mkbo.json --out c.html",
         }
         for out, command in commands.items():
             _replaced(out, command, rounds)

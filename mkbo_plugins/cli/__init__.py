@@ -9,6 +9,7 @@ from mkbo_plugins.cli.benchmarking import benchmark
 from mkbo_plugins.cli.checking import check
 from mkbo_plugins.cli.demonstration import demo
 from mkbo_plugins.cli.pretraining import pretrain
+from mkbo_plugins.cli.reporting import report
 from mkbo_plugins.cli.showing import show
 from mkbo_plugins.cli.suggesting import suggest
 
@@ -21,7 +22,7 @@ app = typer.Typer(
 
     Exit codes: 0 done; 1 mkbo check found an error; 2 the input cannot be used; 130 interrupted.""",
 )
-for command in (check, pretrain, show, suggest, demo, benchmark):
+for command in (check, pretrain, show, suggest, report, demo, benchmark):
     app.command()(command)
 
 

@@ -11,22 +11,33 @@ except ImportError as error:
         "mkbo_plugins.plots needs Matplotlib; install it with: pip install 'mkbo_plugins[plot]'"
     ) from error
 
-from mkbo_plugins.plots.campaign import convergence, evidence_over_trials
+from mkbo_plugins.plots.campaign import (
+    best_so_far,
+    convergence,
+    evidence_over_trials,
+    outcomes_by_prediction,
+    verdict_odds,
+)
 from mkbo_plugins.plots.overview import overview
-from mkbo_plugins.plots.slices import covariance_slice, covariance_slices, prior_draws
-from mkbo_plugins.plots.style import save_figure
+from mkbo_plugins.plots.slices import covariance_slice, covariance_slices, prediction_slice, prior_draws
+from mkbo_plugins.plots.style import save_figure, svg_of
 from mkbo_plugins.plots.table import held_out_predictions
 from mkbo_plugins.plots.weights import interaction_orders, parameter_weights
 
 __all__ = [
+    "best_so_far",
     "convergence",
     "covariance_slice",
     "covariance_slices",
     "evidence_over_trials",
     "held_out_predictions",
     "interaction_orders",
+    "outcomes_by_prediction",
     "overview",
     "parameter_weights",
+    "prediction_slice",
     "prior_draws",
     "save_figure",
+    "svg_of",
+    "verdict_odds",
 ]

@@ -6,6 +6,7 @@ from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.pretrained import only_table
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.plots.slices import covariance_slices, panel_columns
+from mkbo_plugins.plots.style import literal
 from mkbo_plugins.plots.weights import interaction_orders, parameter_weights
 from mkbo_plugins.report.words import describe
 
@@ -40,5 +41,5 @@ def overview(cov: Covariance) -> Figure:
         axes.remove()
     covariance_slices(cov, ax=panels[: len(names)])
     facts = dict(describe(cov))
-    figure.suptitle(f"{facts['table']}: {facts['fit']}", fontsize=11)
+    figure.suptitle(literal(f"{facts['table']}: {facts['fit']}"), fontsize=11)
     return figure

@@ -1,4 +1,4 @@
-"""Plots of the covariance along one parameter through a chosen point, stock beside pre-trained."""
+"""Plots along one parameter through a chosen point: of the covariance, stock beside pre-trained, and of predictions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,18 @@ from mkbo_plugins.core.forms import DEFAULT_FORM, FORMS
 from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.core.priors import prior_mode
 from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.pretrained import only_table
 from mkbo_plugins.errors import KernelError, SpaceError
-from mkbo_plugins.plots.style import STYLES, finish, panel
+from mkbo_plugins.plots.style import STYLES, finish, literal, panel, shorten
+from mkbo_plugins.report.words import describe_prediction
 from mkbo_plugins.space.parameters import Numeric, Parameter
 
 LABELS = {"stock": "stock", DEFAULT_FORM: "pre-trained"}
 _POINTS = 161
+_LEVEL = 20
+"""Characters of a level's name that are drawn."""
+_BESIDE = 28
+"""Characters of all levels from which on their names are turned."""
 
 
 def covariance_slice(
@@ -95,6 +101,40 @@ def covariance_slices(
     for axes in panels[1:]:
         axes.get_legend().remove()
     return panels[0].figure
+
+
+def prediction_slice(
+    cov: Covariance, parameter: str, centre: Mapping[str, Any] | None = None, *, ax: Any = None
+) -> Any:
+    """Plot what the table's machine predicts where one parameter varies and the others stay as at a point.
+
+    Parameters
+    ----------
+    cov
+        The covariance.
+    parameter, centre
+        As for `covariance_slice`.
+    ax
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on, in units of `PretrainedCovariance.predict`.
+
+    Raises
+    ------
+    MkboError
+        If the parameter or the point is not known, or there are several tables.
+    """
+    cov = only_table(cov)
+    raw, middle = _slice(cov, parameter, centre)
+    ax = panel(ax, 4.4, 3.0)
+    chosen = cov.space[parameter]
+    predicted = cov.predict_at_coordinates(np.asarray(cov.space.to_coordinates(raw, cov.frame)))
+    _draw(ax, chosen, predicted, STYLES[1], None)
+    _mark(ax, chosen, cov, middle)
+    return finish(ax, parameter, describe_prediction(cov))
 
 
 def prior_draws(
@@ -188,9 +228,10 @@ def _draw(
     """Draw values over the parameter's own numbers, or over the names of its levels."""
     colour, line, marker = style
     if parameter.indexed_levels:
-        levels = [str(level) for level in parameter.indexed_levels]
+        levels = [literal(shorten(str(level), _LEVEL)) for level in parameter.indexed_levels]
         ax.plot(range(len(levels)), values, marker, color=colour, markersize=6, label=label)
-        ax.set_xticks(range(len(levels)), levels)
+        crowded = {"rotation": 90, "fontsize": min(8.0, 160 / len(levels))} if sum(map(len, levels)) > _BESIDE else {}
+        ax.set_xticks(range(len(levels)), levels, **crowded)
         ax.set_xlim(-0.5, len(levels) - 0.5)
         return
     ax.plot(_values(parameter), values, color=colour, linestyle=line, linewidth=1.6, label=label)

@@ -2,8 +2,10 @@
 
 from io import BytesIO
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from mkbo_plugins.errors import MkboError
@@ -28,6 +30,9 @@ _BEGINNINGS = {
 }
 """How files of each kind of picture begin."""
 
+_LINE = 36
+"""Characters in a line of a label."""
+
 STOCK, PRETRAINED = STYLES[0], STYLES[1]
 
 
@@ -36,10 +41,20 @@ def panel(ax: Any, width: float = 6.0, height: float = 3.8) -> Any:
     return Figure(figsize=(width, height), layout="constrained").subplots() if ax is None else ax
 
 
+def literal(text: str) -> str:
+    """Return a text that is drawn as it stands, in lines; between two dollar signs, Matplotlib reads formulas."""
+    return fill(text, _LINE).replace("$", r"\$")
+
+
+def shorten(text: str, most: int) -> str:
+    """Return a text of so many characters at most, with its end left out if need be."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def finish(ax: Any, xlabel: str, ylabel: str) -> Any:
     """Label axes, take away the frame where nothing is read off, and return them."""
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(ylabel)
+    ax.set_xlabel(literal(xlabel))
+    ax.set_ylabel(literal(ylabel))
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -64,3 +79,11 @@ def save_figure(figure: Figure, path: Path, dpi: int = 150) -> None:
     buffer = BytesIO()
     figure.savefig(buffer, format=kind, dpi=dpi)
     write_atomically(path, buffer.getvalue())
+
+
+def svg_of(figure: Figure) -> bytes:
+    """Return a figure as SVG without date or random names, so that equal figures give equal bytes."""
+    buffer = BytesIO()
+    with rc_context({"svg.hashsalt": "mkbo"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()

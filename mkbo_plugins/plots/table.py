@@ -6,7 +6,7 @@ import numpy as np
 
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.pretrained import only_table
-from mkbo_plugins.plots.style import STYLES, finish, panel
+from mkbo_plugins.plots.style import STYLES, finish, literal, panel
 from mkbo_plugins.pretraining.held_out import held_out
 
 
@@ -40,7 +40,7 @@ def held_out_predictions(cov: Covariance, table: Any, *, ax: Any = None, **argum
     name = cov.record.target
     if found.classes is not None:
         ax.axhline(0, color="0.5", linewidth=0.8, linestyle="--")
-        ax.set_xticks([-1, 1], found.classes)
+        ax.set_xticks([-1, 1], [literal(name) for name in found.classes])
         ax.set_xlim(-1.6, 1.6)
         return finish(ax, name, f"held-out decision; above 0: {found.classes[1]}")
     ends = [

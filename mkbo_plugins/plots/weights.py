@@ -6,7 +6,7 @@ import numpy as np
 
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import KernelError
-from mkbo_plugins.plots.style import STYLES, finish, panel
+from mkbo_plugins.plots.style import STYLES, finish, literal, panel
 from mkbo_plugins.report.sensitivity import prediction_sensitivity, prior_shares
 
 _LABEL = "share of prior variance"
@@ -46,7 +46,7 @@ def parameter_weights(cov: Covariance, *, ax: Any = None) -> Any:
     ax.barh(heights, together, 0.6, alone, color="white", edgecolor=STYLES[2][0], hatch="////", label="with others")
     predicted = prediction_sensitivity(cov)
     ax.plot([predicted[name].total for name in names], heights, "D", color="black", label="of the prediction")
-    ax.set_yticks(heights, names)
+    ax.set_yticks(heights, [literal(name) for name in names])
     ax.set_xlim(0, 1)
     ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     ax.legend(frameon=False)

@@ -59,6 +59,14 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
     return rows
 
 
+def describe_prediction(cov: PretrainedCovariance) -> str:
+    """Return what `PretrainedCovariance.predict` gives, for an axis."""
+    target = cov.record.target
+    if cov.record.task == "classification":
+        return f"decision value for {target}"
+    return f"{target}, predicted{', standard deviations' if cov.campaigns else ''}"
+
+
 def describe_parameters(cov: PretrainedCovariance) -> list[tuple[str, str, str, Sensitivity]]:
     """Return name, range and length scale of every parameter, and how much of the prediction varies with it.
 

@@ -43,12 +43,10 @@ class TableForecast:
         views = self.cov.fixed.views(self.columns(raw))
         return [np.asarray(fixed.standardised_decision(Z)) for fixed, Z in views]
 
-    def predict(self, raw: Float[np.ndarray, "1 d"]) -> tuple[float, ...]:
-        """Return the predictions at one point (1, d) in each table's units."""
+    def predictions(self, raw: Float[np.ndarray, "n d"]) -> list[Float[np.ndarray, " n"]]:
+        """Return the predictions of each table in its units, (n,)."""
         views = self.cov.fixed.views(self.columns(raw))
-        return tuple(
-            float(member.predict_at_coordinates(Z)[0]) for member, (_, Z) in zip(self.cov.members, views, strict=True)
-        )
+        return [member.predict_at_coordinates(Z) for member, (_, Z) in zip(self.cov.members, views, strict=True)]
 
     def sentence(self, raw: Float[np.ndarray, "1 d"], predictions: tuple[float, ...]) -> str:
         """Return the predictions at one point (1, d) in words."""
@@ -77,7 +75,7 @@ class TableForecast:
         why: str,
     ) -> Suggestion:
         """Return the suggestion of a candidate, a point (1, d), with what the tables say of it."""
-        predictions = self.predict(point)
+        predictions = tuple(float(values[0]) for values in self.predictions(point))
         return Suggestion(
             pool.space.from_raw(point)[0],
             pool.number(index),
@@ -117,10 +115,12 @@ class TableForecast:
 
     def verdict(self, trials: Trials, form: str) -> Verdict | None:
         """Return whether the tables help and a form suits, by the outcomes of trials; None if there are too few."""
-        if len(trials.y) < VERDICT_FROM:
-            return None
-        unit = self.unit(trials.X)
-        frame, target = np.asarray(self.columns(trials.X)), self.columns.target
+        return self.judge(trials.X, trials.y, form) if len(trials.y) >= VERDICT_FROM else None
+
+    def judge(self, raw: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], form: str) -> Verdict:
+        """Return the same of outcomes (n,) at raw points (n, d), however few they are."""
+        unit = self.unit(raw)
+        frame, target = np.asarray(self.columns(raw)), self.columns.target
         all_inputs = self.cov.form(form).uses_stock
         own = [all_inputs or name not in self.cov.space.names for name in target.coordinate_owners]
-        return judge(self.cov.fixed, Points(frame, unit), trials.y, form=form, as_used=Points(frame, unit[:, own]))
+        return judge(self.cov.fixed, Points(frame, unit), y, form=form, as_used=Points(frame, unit[:, own]))

@@ -45,6 +45,6 @@ def test_a_workbook_is_as_good_as_csv(run, folder, table, gp_cov):
     assert PretrainedCovariance.load("b.mkbo.json").record.loo_mse == pytest.approx(gp_cov.record.loo_mse, rel=1e-6)
 
 
-@pytest.mark.parametrize("command", ["check", "pretrain", "show", "suggest", "demo", "benchmark"])
+@pytest.mark.parametrize("command", ["check", "pretrain", "show", "suggest", "report", "demo", "benchmark"])
 def test_help_gives_examples(run, command):
     assert f"Example: mkbo {command} " in run(command, "--help").output

@@ -7,18 +7,22 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.figure import Figure
 
-from mkbo_plugins import pretrain
+from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.errors import MkboError, TableError
 from mkbo_plugins.plots import (
+    best_so_far,
     covariance_slice,
     covariance_slices,
     evidence_over_trials,
     held_out_predictions,
     interaction_orders,
+    outcomes_by_prediction,
     overview,
     parameter_weights,
+    prediction_slice,
     prior_draws,
     save_figure,
+    svg_of,
 )
 from tests.several_tables import TABLE_A, combined
 
@@ -108,6 +112,7 @@ def test_overview_of_labels_and_of_numbers(cov, table):
     passed = table.assign(strength=np.where(table["strength"] > table["strength"].median(), "good", "bad"))
     of_labels = pretrain(passed, "strength", cov.space, task="classification", trainer="gp")
     assert "labels" in overview(of_labels).get_suptitle()
+    assert prediction_slice(of_labels, "gas").get_ylabel() == "decision value for strength"
     axes = held_out_predictions(of_labels, passed)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["bad", "good"]
 
@@ -147,3 +152,48 @@ def test_plots_of_one_table_name_the_way_to_it(plot):
 def test_slices_of_several_tables():
     assert len(covariance_slices(combined()).axes) == 3
     prior_draws(combined(), "q")
+
+
+@pytest.mark.parametrize("parameter", ["power", "rate", "gas"])
+def test_slices_of_the_prediction_are_predictions(cov, parameter):
+    centre = {"power": 800.0, "rate": 1e-3, "layers": 2, "gas": "Air"}
+    axes = prediction_slice(cov, parameter, centre)
+    numbers, predicted = axes.get_lines()[0].get_data()
+    levels = cov.space[parameter].indexed_levels
+    points = [centre | {parameter: levels[int(v)] if levels else v} for v in numbers]
+    np.testing.assert_allclose(predicted, cov.predict(points), rtol=1e-12)
+    assert axes.get_ylabel() == "strength, predicted"
+    with pytest.raises(MkboError, match=r"cov.members\[0\]"):
+        prediction_slice(combined(), "q")
+
+
+@pytest.mark.parametrize("minimise", [False, True])
+def test_the_best_so_far_is_the_best_of_those_that_count(minimise):
+    y, allowed = np.array([2.0, 5.0, 1.0, 3.0, 0.0, 9.0]), np.array([False, True, True, True, False, True])
+    lines = {line.get_label(): line for line in best_so_far(y, "y", minimise=minimise, allowed=allowed).get_lines()}
+    found = lines["best so far"].get_ydata()
+    best = min if minimise else max
+    for i, value in enumerate(found):
+        counted = [one for one, counts in zip(y[: i + 1], allowed[: i + 1], strict=True) if counts]
+        assert value == best(counted) if counted else np.isnan(value)
+    np.testing.assert_array_equal(lines["requirement not met"].get_xdata(), [1, 5])
+    assert "requirement not met" not in [line.get_label() for line in best_so_far(y, "y").get_lines()]
+
+
+def test_names_with_dollar_signs_are_drawn_as_they_stand_and_equal_figures_are_equal_bytes():
+    figures = [outcomes_by_prediction(np.arange(3.0), np.ones(3), r"cost $\no$ $", "y").figure for _ in range(2)]
+    one, other = map(svg_of, figures)
+    assert one == other
+    assert "<!-- cost $\\no$ $ -->" in one.decode()
+
+
+def test_long_names_of_levels_are_shortened_and_turned(table, cov):
+    long = {gas: f"{gas}, technical grade, bottle {i}" for i, gas in enumerate(("Argon", "Nitrogen", "Air"))}
+    spec = cov.space.to_dict() | {"gas": list(long.values())}
+    named = pretrain(table.assign(gas=table["gas"].map(long)), "strength", ParameterSpace.from_dict(spec), trainer="gp")
+    labels = prediction_slice(named, "gas").get_xticklabels()
+    for label, name in zip(labels, long.values(), strict=True):
+        assert label.get_rotation() == 90
+        assert label.get_text()[-1] == "…"
+        assert name.startswith(label.get_text()[:-1])
+    assert [label.get_rotation() for label in prediction_slice(cov, "gas").get_xticklabels()] == [0, 0, 0]

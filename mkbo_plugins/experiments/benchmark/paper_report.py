@@ -126,7 +126,7 @@ def target_figure() -> Figure:
     figure.colorbar(surface, label="f(x)")
     panel.plot(*simulated(0).source_points.T, "o", color="white", markeredgecolor="black", markersize=3, label="table")
     panel.set_aspect("equal")
-    finish(panel, "$x_1$", "$x_2$")
+    finish(panel, "x₁", "x₂")
     figure.legend(loc="outside upper center", frameon=False)
     return figure
 
