@@ -57,6 +57,12 @@ def library_of(table: pd.DataFrame, target: str, tables: int, rows: int, seed: i
     return pd.concat(parts, ignore_index=True)
 
 
+def shuffled(library: pd.DataFrame) -> pd.DataFrame:
+    """Return a library that says nothing: outcomes of each campaign are those of other rows, always the same ones."""
+    rng = np.random.default_rng(0)
+    return library.assign(**{TARGET: library.groupby(BY, sort=False)[TARGET].transform(rng.permutation)})
+
+
 def space_of(table: pd.DataFrame) -> ParameterSpace:
     """Return the parameters of LCBench."""
     ends = {name: (float(table[name].min()), float(table[name].max())) for name in LCBENCH}
@@ -73,10 +79,19 @@ def first_trials(lookup: Lookup, n: int) -> list[int]:
 
 
 def run(
-    file: Path, target: str, tables: int, rows: int, seed: int, arm: str, trials: int, trainer: Trainer
+    file: Path,
+    target: str,
+    tables: int,
+    rows: int,
+    seed: int,
+    arm: str,
+    trials: int,
+    trainer: Trainer,
+    *,
+    shuffle: bool,
 ) -> Campaign:
     """Run one campaign on a data set with a library of others."""
-    lookup = _known(file, target, tables, rows, seed, trainer).lookup
+    lookup = _known(file, target, tables, rows, seed, trainer, shuffle=shuffle).lookup
     starts = space_filling(lookup, STARTS, seed) if arm == STOCK else first_trials(lookup, STARTS)
     acquisition, model = ACQUISITIONS["nei"], MODELS[ARMS[arm]]
     record = run_lookup(lookup, model, seed, trials - STARTS, acquisition, repeats=True, starts=starts)
@@ -91,10 +106,11 @@ class Known(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _known(file: Path, target: str, tables: int, rows: int, seed: int, trainer: Trainer) -> Known:
+def _known(file: Path, target: str, tables: int, rows: int, seed: int, trainer: Trainer, *, shuffle: bool) -> Known:
     """Return what all arms need of a data set, until the next one is asked for."""
     table = read_columns(file, LCBENCH)
     library = library_of(table, target, tables, rows, seed)
+    library = shuffled(library) if shuffle else library
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MkboWarning)
         cov = pretrain(library, TARGET, space_of(table), by=BY, trainer=trainer, n_jobs=1, progress=False)
@@ -114,6 +130,7 @@ def main(
     trials: Annotated[int, typer.Option(min=5, help="Trials of each campaign.")] = 50,
     trainer: Annotated[Trainer, typer.Option(help="gp or svm.")] = "gp",
     every: Annotated[int, typer.Option(min=1, help="Only every so many data sets.")] = 1,
+    shuffle: Annotated[bool, typer.Option("--shuffled", help="Shuffle outcomes: a library that says nothing.")] = False,
     n_jobs: Annotated[int, typer.Option(help="Parallel processes.")] = 1,
 ) -> None:
     """Leave one data set of LCBench out, and print normalised regret over its campaigns."""
@@ -121,8 +138,8 @@ def main(
     table = read_columns(data / FILE, LCBENCH)
     datasets = [name for name in table.columns if name not in LCBENCH][::every]
     jobs: dict[tuple[Hashable, ...], Callable[[], Campaign]] = {
-        (name, tables, rows, trainer, trials, seed, number): partial(
-            run, data / FILE, name, tables, rows, seed, arm, trials, trainer
+        (name, tables, rows, trainer, trials, "shuffled" if shuffle else "known", seed, number): partial(
+            run, data / FILE, name, tables, rows, seed, arm, trials, trainer, shuffle=shuffle
         )
         for seed in range(seeds)
         for name in datasets
@@ -131,22 +148,14 @@ def main(
     with progress_bar("campaigns") as report:
         done = RunStore(out / "campaigns").complete(jobs, n_jobs=n_jobs, report=report)
     found = []
+    ends = {name: (table[name].max(), table[name].min()) for name in datasets}
     for number, arm in enumerate(ARMS):
-        regret = np.array(
-            [
-                normalised_regret(
-                    done[name, tables, rows, trainer, trials, seed, number].best_so_far,
-                    table[name].max(),
-                    table[name].min(),
-                )
-                for seed in range(seeds)
-                for name in datasets
-            ]
-        )
+        of_arm = [(str(key[0]), campaign.best_so_far) for key, campaign in done.items() if key[-1] == number]
+        regret = np.array([normalised_regret(best, *ends[name]) for name, best in of_arm])
         shown = {f"@{trial}": regret[:, trial - 1].mean() for trial in (1, 5, 10, 25, 50) if trial <= trials}
         found.append({"arm": arm, **shown, "area": regret.mean()})
     result = pd.DataFrame(found)
-    result.to_csv(out / f"results_{tables}_{rows}_{trainer}.csv", index=False)
+    result.to_csv(out / f"results_{tables}_{rows}_{trainer}{'_shuffled' if shuffle else ''}.csv", index=False)
     typer.echo(f"{tables} tables of {rows} rows, {len(datasets)} data sets, {seeds} seeds")
     typer.echo(result.round(4).to_string(index=False))
 

@@ -33,6 +33,16 @@ def test_a_library_has_no_row_of_the_data_set_left_out(data):
     assert not found.equals(library.library_of(table, "set2", 3, 10, 1))
 
 
+def test_a_shuffled_library_has_the_same_outcomes_elsewhere(data):
+    library_of_two = library.library_of(pd.read_csv(data / library.FILE), "set2", 2, 20, 0)
+    found = library.shuffled(library_of_two)
+    assert not found[library.TARGET].equals(library_of_two[library.TARGET])
+    assert found.drop(columns=library.TARGET).equals(library_of_two.drop(columns=library.TARGET))
+    for name, rows in found.groupby(library.BY):
+        own = library_of_two[library_of_two[library.BY] == name]
+        assert sorted(rows[library.TARGET]) == sorted(own[library.TARGET])
+
+
 def test_a_run_goes_on_and_prints_regret_of_each_arm(data):
     from typer import Typer
 
