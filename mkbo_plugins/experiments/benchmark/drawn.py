@@ -25,6 +25,7 @@ MOST_PAIRS = 40
 """Pairs drawn from one family, so that none dominates."""
 
 LCBENCH = ("batch_size", "max_dropout", "max_units", "num_layers", "learning_rate", "momentum", "weight_decay")
+LCBENCH_LOGARITHMIC = ("batch_size", "max_units", "learning_rate", "weight_decay")
 DEEPAR = (
     "hp_num_layers",
     "hp_num_cells",
@@ -117,7 +118,7 @@ def _these(*tasks: str) -> Callable[[Path], Sequence[str]]:
 
 def _lcbench(source: str, pool: str) -> TablePair:
     rows = everywhere, everywhere, of_column(source), of_column(pool)
-    return TablePair("lcbench.csv.gz", LCBENCH, *rows, log=("batch_size", "max_units", "learning_rate", "weight_decay"))
+    return TablePair("lcbench.csv.gz", LCBENCH, *rows, log=LCBENCH_LOGARITHMIC)
 
 
 def _log_loss(name: str) -> Callable[[pd.DataFrame], pd.Series]:

@@ -3,7 +3,6 @@
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from mkbo_plugins.core.gp.design import upper_confidence_design
 from mkbo_plugins.core.gp.spacing import Spacing, least_distance
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
 
@@ -11,9 +10,8 @@ from mkbo_plugins.experiments.benchmark.lookup import Lookup
 def from_table(lookup: Lookup, n: int) -> list[int]:
     """Return candidates that the table proposes where its quantity is known to rise with the outcome."""
     spacing = Spacing(lookup.unit, lookup.unit[:0], least_distance(len(lookup.problem.space.names)))
-    correlation = lookup.cov.fixed.correlation
-    chosen = upper_confidence_design(lookup.decision, correlation, lookup.parts.pool, n, spacing=spacing)
-    return [int(i) for i in chosen]
+    Z = lookup.parts.pool
+    return [int(i) for i in lookup.cov.first_design(Z, "same", n, present=Z[:0], spacing=spacing)]
 
 
 def space_filling(lookup: Lookup, n: int, seed: int) -> list[int]:

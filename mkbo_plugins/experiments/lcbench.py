@@ -1,6 +1,6 @@
 """Earlier campaigns on other data sets as knowledge, on LCBench: one data set left out, some of the others a library.
 
-Run by hand: ``python -m mkbo_plugins.experiments.library --data TABLES --out FOLDER --tables 8 --rows 100``.
+Run by hand: ``python -m mkbo_plugins.experiments.lcbench --data TABLES --out FOLDER --tables 8 --rows 100``.
 Normalised regret is of the data set's own best and worst configuration; a campaign's first trials count.
 """
 
@@ -16,12 +16,11 @@ import pandas as pd
 import typer
 
 from mkbo_plugins import ParameterSpace, pretrain
-from mkbo_plugins.core.gp.spacing import Spacing, least_distance
 from mkbo_plugins.covariance.record import Trainer
 from mkbo_plugins.errors import MkboWarning
 from mkbo_plugins.experiments.benchmark.campaign import ACQUISITIONS, run_lookup
-from mkbo_plugins.experiments.benchmark.drawn import LCBENCH
-from mkbo_plugins.experiments.benchmark.first_trials import space_filling
+from mkbo_plugins.experiments.benchmark.drawn import LCBENCH, LCBENCH_LOGARITHMIC
+from mkbo_plugins.experiments.benchmark.first_trials import from_table, space_filling
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
 from mkbo_plugins.experiments.benchmark.models import MODELS
 from mkbo_plugins.experiments.benchmark.problems import Problem
@@ -32,7 +31,7 @@ from mkbo_plugins.experiments.store import RunStore, make_folder
 from mkbo_plugins.messages.commands import GOES_ON, plain_errors
 from mkbo_plugins.messages.progress import progress_bar
 
-FILE, LOGARITHMIC = "lcbench.csv.gz", ("batch_size", "max_units", "learning_rate", "weight_decay")
+FILE = "lcbench.csv.gz"
 BY, TARGET, STARTS = "dataset", "accuracy", 4
 STOCK, WITHOUT_TABLE = "stock", "stock, first trials of the library"
 ARMS = {
@@ -67,15 +66,8 @@ def space_of(table: pd.DataFrame) -> ParameterSpace:
     """Return the parameters of LCBench."""
     ends = {name: (float(table[name].min()), float(table[name].max())) for name in LCBENCH}
     return ParameterSpace.from_dict(
-        {name: {"bounds": bounds, "log": name in LOGARITHMIC} for name, bounds in ends.items()}
+        {name: {"bounds": bounds, "log": name in LCBENCH_LOGARITHMIC} for name, bounds in ends.items()}
     )
-
-
-def first_trials(lookup: Lookup, n: int) -> list[int]:
-    """Return the candidates that the library proposes first."""
-    spacing = Spacing(lookup.unit, lookup.unit[:0], least_distance(len(lookup.problem.space.names)))
-    Z = lookup.parts.pool
-    return [int(i) for i in lookup.cov.first_design(Z, "same", n, present=Z[:0], spacing=spacing)]
 
 
 def run(
@@ -92,7 +84,7 @@ def run(
 ) -> Campaign:
     """Run one campaign on a data set with a library of others."""
     lookup = _known(file, target, tables, rows, seed, trainer, shuffle=shuffle).lookup
-    starts = space_filling(lookup, STARTS, seed) if arm == STOCK else first_trials(lookup, STARTS)
+    starts = space_filling(lookup, STARTS, seed) if arm == STOCK else from_table(lookup, STARTS)
     acquisition, model = ACQUISITIONS["nei"], MODELS[ARMS[arm]]
     record = run_lookup(lookup, model, seed, trials - STARTS, acquisition, repeats=True, starts=starts)
     return Campaign(record.indices, record.values)
