@@ -146,7 +146,7 @@ class PretrainedSampler(BaseSampler):
             If the study has several objectives, or completed trials but none with all of the table's parameters.
         """
         _check_objective(study)
-        return dict(self._distributions(_others(study, trial)))
+        return dict(self._distributions(_known_at_first(study, trial)))
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -159,7 +159,8 @@ class PretrainedSampler(BaseSampler):
             As `mkbo_plugins.botorch.suggest.suggest`.
         """
         # A sampler around this one may have taken parameters out of the search space.
-        distributions = self._distributions(_others(study, trial))
+        others = _known_at_first(study, trial)
+        distributions = self._distributions(others)
         if distributions and all(distribution.single() for distribution in distributions.values()):
             return {}
         space = self._space(distributions)
@@ -171,7 +172,8 @@ class PretrainedSampler(BaseSampler):
             warnings.warn(f"{error}: {self._other} proposes the trial", SpaceWarning, stacklevel=2)
             return {}
         point = dict(advice.suggestions[0].point)
-        key = PROPOSED if distributions else FIRST_LOOK
+        settled = any(distributions.keys() <= other.distributions.keys() for other in _completed(others))
+        key = PROPOSED if distributions and (settled or self.distributions is not None) else FIRST_LOOK
         study._storage.set_trial_system_attr(trial._trial_id, key, point)
         return {name: value for name, value in space.values(point).items() if name in search_space}
 
@@ -236,7 +238,8 @@ class PretrainedSampler(BaseSampler):
             intermediate_values={},
             trial_id=-1,
         )
-        space = self._space(self.infer_relative_search_space(study, trial))
+        _check_objective(study)
+        space = self._space(self._distributions(_others(study, trial)))
         return self._advice(study, trial, space, judged=True)
 
     @property
@@ -247,7 +250,7 @@ class PretrainedSampler(BaseSampler):
         if self.distributions is not None:
             return self.distributions
         found = common_distributions(trials, set(self.cov.space.names) - set(self.fixed))
-        completed = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+        completed = _completed(trials)
         if not found and completed:
             SearchSpace.of(self.cov.space, completed[-1].distributions, self.fixed)
         return found
@@ -292,6 +295,15 @@ def _check_objective(study: Study) -> None:
 
 def _others(study: Study, trial: FrozenTrial) -> list[FrozenTrial]:
     return [other for other in study.get_trials(deepcopy=False) if other.number != trial.number]
+
+
+def _known_at_first(study: Study, trial: FrozenTrial) -> list[FrozenTrial]:
+    """Return the other trials as they were when this one was begun, whatever other workers have done since."""
+    return [other for other in study._get_trials(deepcopy=False, use_cache=True) if other.number != trial.number]
+
+
+def _completed(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    return [trial for trial in trials if trial.state == TrialState.COMPLETE]
 
 
 def _with_enqueued(space: ParameterSpace, values: Mapping[str, Any], seed: int) -> Float[np.ndarray, "M d"] | None:

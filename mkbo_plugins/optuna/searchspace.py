@@ -83,7 +83,7 @@ class SearchSpace:
 
 
 def common_distributions(trials: Sequence[FrozenTrial], needed: set[str]) -> Distributions:
-    """Return what trials with all the parameters needed have in common, each as the latest of them describes it.
+    """Return what completed trials with all the parameters needed have in common, each as the latest describes it.
 
     Parameters of the study that completed trials without the needed ones have too are left out: which parameters there
     are may depend on them, and a model that sees the one kind of trial alone knows nothing of that.
@@ -91,15 +91,17 @@ def common_distributions(trials: Sequence[FrozenTrial], needed: set[str]) -> Dis
     Parameters
     ----------
     trials
-        Trials, in their order. Those that are not completed count where no other has the parameters.
+        Trials, in their order. Where no completed one has the parameters, others tell of the needed ones alone: more of
+        theirs may be to come.
     needed
         Names of parameters.
     """
     completed = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     having = [trial for trial in completed if needed <= trial.distributions.keys()]
-    having = having or [trial for trial in trials if needed <= trial.distributions.keys()]
     if not having:
-        return {}
+        unfinished = [trial for trial in trials if needed <= trial.distributions.keys()]
+        latest = unfinished[-1].distributions if unfinished else {}
+        return {name: d for name, d in latest.items() if name in needed}
     others = {name for trial in completed if not needed <= trial.distributions.keys() for name in trial.distributions}
     common = set.intersection(*(set(trial.distributions) for trial in having))
     return {name: d for name, d in having[-1].distributions.items() if name in needed | (common - others)}

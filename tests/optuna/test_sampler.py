@@ -295,6 +295,36 @@ def test_parameters_that_appear_later_are_the_independent_samplers_at_first(plan
     study.tell(trial, 1.0)
 
 
+def test_trials_of_other_workers_that_go_on_tell_of_the_tables_parameters_alone(plane_cov):
+    halves = {"a": FloatDistribution(0.5, 1.0), "b": FloatDistribution(0.0, 0.5)}
+    study = study_with(PretrainedSampler(plane_cov, direction="same", seed=0))
+    study.ask(halves)  # its other parameters are to come
+    trial = study.ask({**halves, "c": FloatDistribution(0, 1)})
+    assert set(study.trials[1].system_attrs["mkbo:first_look"]) == {"a", "b"}
+    assert halves["a"]._contains(trial.params["a"])
+    assert halves["b"]._contains(trial.params["b"])
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_trials_that_others_end_meanwhile_do_not_change_what_is_proposed(plane_cov, before):
+    class Interrupted(PretrainedSampler):
+        def infer_relative_search_space(self, study, trial):
+            found = super().infer_relative_search_space(study, trial)
+            study.add_trial(
+                create_trial(
+                    params={"a": 0.5, "b": 0.5, "c": 1}, distributions=more, value=0.0, state=TrialState.COMPLETE
+                )
+            )
+            return found
+
+    more = {**PLANE, "c": IntDistribution(1, 3)}
+    study = plane(study_with(PretrainedSampler(plane_cov, direction="same", seed=0)), before)
+    study.sampler = Interrupted(plane_cov, direction="same", seed=0)
+    trial = study.ask(PLANE)
+    proposed = study.trials[trial.number].system_attrs["mkbo:proposed" if before else "mkbo:first_look"]
+    assert proposed == trial.params
+
+
 def test_ranges_may_change_on_the_way_and_values_beyond_are_sampled_anew(plane_cov):
     study = plane(study_with(PretrainedSampler(plane_cov, direction="same", seed=0)), 4)
     narrow = {**PLANE, "a": FloatDistribution(0.0, 0.1)}
