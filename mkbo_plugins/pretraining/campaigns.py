@@ -42,7 +42,7 @@ MOST_CAMPAIGNS, MOST_ROWS = 10, 150
 MOST_COEFFICIENTS = 160_000
 """Landmarks times campaigns, where nobody says how many landmarks: what a saved file has room for."""
 
-LEAST_NOISE = 1e-6
+LEAST_NOISE = 1e-5
 """Noise variance, in units of a campaign's variance, below which coefficients would only amplify rounding."""
 
 CANCELLED = 1e-10
@@ -114,12 +114,12 @@ def campaign_labels(sources: Sequence[Source], by: str, task: str, resume: Any) 
 
 
 class Campaign(NamedTuple):
-    """A campaign's name, and its rows with outcomes in units of their standard deviation, less their mean.
+    """A campaign's name, and its rows with outcomes that can be compared with those of others.
 
     Parameters
     ----------
     mean, spread
-        What was taken off its outcomes, and what they were divided by.
+        Mean and standard deviation of its own outcomes.
     """
 
     name: str
@@ -175,9 +175,10 @@ def _campaign(
     name: str, data: TrainingTable, positions: Sequence[int], space: ParameterSpace, settings: Settings
 ) -> Campaign:
     check_rows(len(positions))
-    rows = Rows.of(data.rows(np.array(positions)), space, settings)
-    mean, spread = mean_and_std(rows.data.y, rows.data.sample_weight)
-    return Campaign(name, replace(rows, data=comparable(rows.data, mean, spread)), mean, spread)
+    own = data.rows(np.array(positions))
+    rows = Rows.of(own, space, replace(settings, ranked=True))
+    moments = mean_and_std(own.y, own.sample_weight)
+    return Campaign(name, replace(rows, data=standardised(rows.data)), *moments)
 
 
 def _check_names(labels: Sequence[Any], present: Sequence[str], by: str) -> None:
@@ -209,8 +210,9 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:SHOWN])) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
-def comparable(data: TrainingTable, mean: float, spread: float) -> TrainingTable:
+def standardised(data: TrainingTable) -> TrainingTable:
     """Return a table with its outcomes, and what is known of their noise, in units of their standard deviation."""
+    mean, spread = mean_and_std(data.y, data.sample_weight)
     scatter = data.scatter._replace(sum_of_squares=data.scatter.sum_of_squares / spread**2)
     noise = None if data.noise is None else data.noise / spread
     return replace(data, y=(data.y - mean) / spread, noise=noise, scatter=scatter)
