@@ -51,7 +51,9 @@ def test_the_machine_is_trained_on_normal_scores_and_predicts_values(trained):
     scores = norm.ppf((table["y"].rank() - 0.5) / len(table))
     same = pretrain(table.assign(y=scores), "y", SPACE, **settings | {"rank_target": False}, **QUICK)
     np.testing.assert_allclose(cov.fixed.decision(cov.to_coordinates(table)), same.predict(table), atol=1e-9)
-    assert cov.loo_mse == pytest.approx(same.loo_mse)
+    assert cov.loo_mse == pytest.approx(
+        same.loo_mse, rel=1e-4
+    )  # scores differ by rounding, and what the solver does of it
     new = rows(100, seed=1)
     errors = cov.predict(new) - new["y"]
     assert np.sqrt(np.mean(errors**2)) < 0.25 * new["y"].std()
@@ -125,3 +127,11 @@ def test_the_command_line_says_so(tmp_path):
         assert json.loads(result.stdout)["rank_target"] is ranked
     shown = CliRunner().invoke(app, ["show", str(tmp_path / "True.mkbo.json")]).output
     assert "target y (by rank)" in shown
+
+
+def test_rows_of_hardly_any_weight_leave_a_way_back():
+    table = rows()
+    weight = np.where(np.arange(30) % 3 == 0, 1e-25, 1.0)
+    cov = pretrain(table, "y", SPACE, sample_weight=weight, **GP, **QUICK)
+    assert (np.diff(cov.ranked.scores) > 0).all()
+    assert np.isfinite(cov.predict(table)).all()

@@ -34,7 +34,9 @@ class RankedTarget:
         """Return the scores and values of a table's rows, of many different ones some that are spread evenly."""
         y, first = np.unique(values, return_index=True)
         kept = np.unique(np.linspace(0, len(y) - 1, min(len(y), KNOTS)).round().astype(int))
-        return cls(tuple(scores[first][kept].tolist()), tuple(y[kept].tolist()))
+        s, v = scores[first][kept], y[kept]
+        rising = np.append(True, np.diff(s) > 0)  # rows of hardly any weight may have the same score
+        return cls(tuple(s[rising].tolist()), tuple(v[rising].tolist()))
 
     @cached_property
     def _line(self) -> Any:

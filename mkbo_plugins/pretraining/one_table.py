@@ -82,12 +82,10 @@ class Rows:
     @classmethod
     def of(cls, data: TrainingTable, space: ParameterSpace, settings: Settings) -> "Rows":
         """Return the rows to train on, one for each setting; of too many, those that fill the space are used."""
-        given, ranked = data, None
-        if settings.ranked:
-            data = by_rank(given)
-            ranked = RankedTarget.of(data.y, given.y)
-        joined = joined_replicates(data)
-        note = None if joined is data else replicates_note(joined, len(data.y))
+        scored = by_rank(data) if settings.ranked else data
+        ranked = RankedTarget.of(scored.y, data.y) if settings.ranked else None
+        joined = joined_replicates(scored)
+        note = None if joined is scored else replicates_note(joined, len(data.y))
         if note is not None and ranked is not None and joined.counts is not None:
             note = f"{note}, in normal scores"
         X = np.asarray(space.to_coordinates(joined.X, settings.frame))

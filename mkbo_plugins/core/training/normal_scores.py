@@ -31,9 +31,11 @@ def normal_scores(
     """
     values, where = np.unique(y, return_inverse=True)
     mass = np.bincount(where, weight)
-    scores = ndtri((np.cumsum(mass) - mass / 2) / mass.sum())
+    # From either end, since a share of nearly 1 has lost the digits that its quantile needs.
+    below, above = ((np.cumsum(m) - m / 2) / mass.sum() for m in (mass, mass[::-1]))
+    scores = np.where(below <= above[::-1], ndtri(below), -ndtri(above[::-1]))
     if noise is None:
         return scores[where], None
-    below, own, above = (np.interp(y + step, values, scores) for step in (-noise, 0.0, noise))
+    less, own, more = (np.interp(y + step, values, scores) for step in (-noise, 0.0, noise))
     slope = np.ptp(scores) / np.ptp(values)
-    return own, np.maximum(np.maximum(own - below, above - own), slope * noise)
+    return own, np.maximum(np.maximum(own - less, more - own), slope * noise)

@@ -285,7 +285,8 @@ TRAINERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "svm_iso": {"trainer": "svm", "ard": False, "rank_target": False},
     }
 )
-"""Settings of `pretrain` by name; ``svm_iso`` is the paper's machine, with one length scale for all parameters and the target as it is."""
+"""Settings of `pretrain` by name; ``svm_iso`` is the paper's machine, with one length scale for all parameters
+and the target as it is."""
 
 
 def train(problem: Problem, trainer: str, frame: Frame = "centred") -> PretrainedCovariance:
