@@ -7,7 +7,7 @@ from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LookupParts:
+class PoolParts:
     """The fixed parts of a covariance between candidates, which are named by their numbers, (n, 1).
 
     Parameters
@@ -41,17 +41,13 @@ class LookupParts:
         The fixed parts.
     pool
         Frame coordinates of all candidates, (M, d).
-    folder
-        Where matrices between all candidates are kept, which many campaigns need.
     """
 
     fixed: PretrainedComponents
     pool: np.ndarray
-    folder: Path
-    _known: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
-    def coarse(self) -> "LookupParts":
+    def coarse(self) -> Self:
         """Itself, being as fast as can be."""
         return self
 
@@ -62,6 +58,20 @@ class LookupParts:
     def tables(self) -> int:
         """Number of tables."""
         return self.fixed.tables
+
+
+@dataclass(frozen=True, eq=False)
+class LookupParts(PoolParts):
+    """The same, looked up in matrices between all candidates, which many campaigns need.
+
+    Parameters
+    ----------
+    folder
+        Where these are kept.
+    """
+
+    folder: Path
+    _known: dict[str, np.ndarray] = field(default_factory=dict)
 
     def components(
         self, names: Iterable[str], X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False
@@ -89,34 +99,11 @@ class LookupParts:
 
 
 @dataclass(frozen=True, eq=False)
-class TriedParts:
-    """The fixed parts of a covariance from the candidates tried to all, of a pool too large for matrices between all.
+class TriedParts(PoolParts):
+    """The same, from the candidates tried to all, of a pool too large for matrices between all."""
 
-    Parameters
-    ----------
-    fixed
-        The fixed parts.
-    pool
-        Frame coordinates of all candidates, (M, d).
-    """
-
-    fixed: PretrainedComponents
-    pool: np.ndarray
     _rows: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     _diagonals: dict[str, np.ndarray] = field(default_factory=dict)
-
-    @property
-    def coarse(self) -> "TriedParts":
-        """Itself, being as fast as can be."""
-        return self
-
-    def rough(self, names: Iterable[str], X: np.ndarray, Y: np.ndarray) -> None:
-        """Return None: they are never slow."""
-
-    @property
-    def tables(self) -> int:
-        """Number of tables."""
-        return self.fixed.tables
 
     def components(
         self, names: Iterable[str], X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False
