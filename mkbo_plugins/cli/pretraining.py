@@ -81,6 +81,9 @@ def pretrain(
         str | None,
         typer.Option(help="Column that says which earlier campaign a row is of; all become one covariance."),
     ] = None,
+    dates: Annotated[
+        str | None, typer.Option(help="Column with the day of each row, as 2026-11-03, for mkbo show to tell.")
+    ] = None,
     trainer: Annotated[Trainer, typer.Option(help="Support vector machine or Gaussian process.")] = Trainer.svm,
     task: Annotated[TaskName, TASK] = TaskName.regression,
     kernel: Annotated[str, typer.Option(help="se, exponential, polynomial or linear.")] = "se",
@@ -130,11 +133,12 @@ def pretrain(
         described = None if space is None else read_space_file(space)
         data = [read_table_file(table, described, levels or ()) for table in tables]
         columns = list(dict.fromkeys(name for one in data for name in one.columns))
-        used = [*target, groups, noise, by, *(described.names if described else ())]
+        others = {groups, noise, by, dates}
+        used = [*target, *others, *(described.names if described else ())]
         ignored = check_named("--ignore", ignore, columns, used)
         check_named("--levels", levels, columns, used)
         named = chosen_parameters(parameters, columns, used, {"--space": space, "--ignore": ignore})
-        chosen = described or _space_from_table(console, data[0], target[0], {groups, noise, by, *ignored}, named)
+        chosen = described or _space_from_table(console, data[0], target[0], {*others, *ignored}, named)
         present = [parameter for parameter in chosen.parameters if parameter.name in data[0].columns]
         is_given = {"described": described is not None, "named": described is not None or named is not None}
         for doubt in doubts_of_columns(data[0], present, target[0], **is_given):
@@ -145,6 +149,7 @@ def pretrain(
             chosen,
             combine=combine.value,
             by=by,
+            dates=dates,
             kernel=kernel,
             ard=ard,
             frame=frame.value,

@@ -20,7 +20,13 @@ from mkbo_plugins.core.gp.spacing import Spacing
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
 from mkbo_plugins.covariance.base import Covariance, Directions, check_gram, finite
-from mkbo_plugins.covariance.campaigns import CampaignRecord, decode_campaigns, encode_campaigns, resembling
+from mkbo_plugins.covariance.campaigns import (
+    CampaignRecord,
+    SharedFit,
+    decode_campaigns,
+    encode_campaigns,
+    resembling,
+)
 from mkbo_plugins.covariance.content import (
     Reader,
     decode_kernel,
@@ -89,6 +95,8 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
     campaigns
         What the campaigns were whose mean is predicted, in the order of `fixed.campaigns`; empty for a table of
         one alone. Predictions are in units of a campaign's standard deviation then.
+    shared
+        How campaigns were learned from, for `mkbo_plugins.add_campaign`; None of one table, and in older files.
     """
 
     space: ParameterSpace
@@ -98,6 +106,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
     log_target: bool = False
     earlier: tuple[TrainingRecord, ...] = ()
     campaigns: tuple[CampaignRecord, ...] = ()
+    shared: SharedFit | None = None
 
     def __post_init__(self) -> None:
         d = len(self.space.coordinate_names)
@@ -362,7 +371,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         # Files of a single table know nothing of further ones.
         further: dict[str, Any] = {"earlier": earlier} if earlier else {}
         if self.fixed.campaigns is not None:
-            further["campaigns"] = encode_campaigns(self.fixed.campaigns, self.campaigns)
+            further["campaigns"] = encode_campaigns(self.fixed.campaigns, self.campaigns, self.shared)
         return further | {
             **encode_points(self.fixed.decision.table),
             "bias": self.bias,
@@ -383,8 +392,8 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             decode_kernel(content.below("kernel")), decode_points(content), content.number("bias", VALUE)
         )
         mean_diagonal, spread = content.number("mean_diagonal", DIAGONAL), content.number("decision_spread", SPREAD)
-        campaigns, records = (
-            decode_campaigns(content.below("campaigns")) if "campaigns" in content.values else (None, ())
+        campaigns, records, shared = (
+            decode_campaigns(content.below("campaigns")) if "campaigns" in content.values else (None, (), None)
         )
         pooled = [] if campaigns is None else [campaigns.alpha, campaigns.bias]
         largest = max(float(np.abs(values).max()) for values in (decision.table.alpha, *pooled))
@@ -409,6 +418,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             log_target=content.flag("log_target"),
             earlier=tuple(TrainingRecord.from_content(table.below("record")) for table in earlier),
             campaigns=records,
+            shared=shared,
         )
 
 

@@ -15,7 +15,7 @@ from mkbo_plugins.core.training.landmarks import LandmarkFit
 from mkbo_plugins.core.training.scatter import NO_SCATTER
 from mkbo_plugins.core.training.shared_ard import SharedArd, shared_ard
 from mkbo_plugins.core.training.subset import farthest_point_subset
-from mkbo_plugins.covariance.campaigns import CampaignRecord
+from mkbo_plugins.covariance.campaigns import CampaignRecord, SharedFit
 from mkbo_plugins.covariance.limits import CAMPAIGNS, CHARACTERS
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.covariance.record import TrainingRecord
@@ -28,6 +28,7 @@ from mkbo_plugins.pretraining.inputs import Source
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, measure, train
 from mkbo_plugins.pretraining.trainers import held_out_error, noise_weights
 from mkbo_plugins.space.space import ParameterSpace, check_doubled
+from mkbo_plugins.tables.dates import period_of
 from mkbo_plugins.tables.table import TrainingTable, check_rows
 
 LANDMARKS = 500
@@ -77,40 +78,68 @@ def pooled(tables: Any, by: str | None) -> Any:
     return pd.concat(numbered, ignore_index=True)
 
 
-def campaign_labels(sources: Sequence[Source], by: str, task: str, resume: Any) -> list[Any]:
-    """Return the campaign of each row of the only table.
+class Members(NamedTuple):
+    """Which campaign each row of a table is of.
+
+    Parameters
+    ----------
+    by
+        What campaigns are called.
+    labels, days
+        The campaign of each row, and its day; None if nobody said when it was.
+    names
+        What rows are called.
+    """
+
+    by: str
+    labels: list[Any]
+    days: list[Any] | None
+    names: RowNames
+
+
+def members_of(sources: Sequence[Source], by: str | None, dates: str | None, task: str, resume: Any) -> Members | None:
+    """Return the campaign of each row of the only table; None where nobody told campaigns apart.
 
     Raises
     ------
     FitError
         If an argument does not go with campaigns.
     TableError
-        If there are several tables, or `by` is no column of this one, or one with gaps, a parameter or the target.
+        If there are dates alone or several tables, `by` or `dates` is no column, a parameter or the target, or `by` has
+        gaps.
     """
-    if not isinstance(by, str):
-        raise TableError(f"by (--by) must name a column, got {type(by).__name__}")
+    if by is None:
+        if dates is not None:
+            raise TableError("dates (--dates) are of campaigns, which by (--by) names; leave them out")
+        return None
     if len(sources) > 1:
         raise TableError("by (--by) tells the campaigns of one table; for a table each use combine='pool'")
     if task == "classification" or resume is not None:
         raise FitError("campaigns (by, --by) have numbers as outcomes, and no resume; leave it out")
     (source,) = sources
-    columns = list(getattr(source.table, "columns", ()))
-    check_doubled(columns, [by])
-    if by not in columns:
-        raise TableError(f"by (--by): {by!r} is not a column of the table; it has {columns}{did_you_mean(by, columns)}")
-    if by == source.target or by in source.space.names:
-        raise TableError(f"by (--by): {by!r} is a parameter or the target; it must tell campaigns apart")
+    labels = _column(source, by, "by (--by)", "tell campaigns apart")
     if isinstance(source.groups, str) and source.groups == by:
         raise TableError(
             f"groups (--groups) is {by!r}, too: other campaigns do not predict one that is left out; leave groups out"
         )
-    labels = source.table[by]
-    gaps = np.flatnonzero(labels.isna())
+    names, gaps = RowNames.of(source.table), np.flatnonzero(labels.isna())
     if gaps.size:
-        raise TableError(
-            f"column {by!r} is empty in {RowNames.of(source.table).at(gaps)}; name the campaign of each row"
-        )
-    return list(labels)
+        raise TableError(f"column {by!r} is empty in {names.at(gaps)}; name the campaign of each row")
+    days = None if dates is None else list(_column(source, dates, "dates (--dates)", "hold the day of each row"))
+    return Members(by, list(labels), days, names)
+
+
+def _column(source: Source, name: Any, argument: str, purpose: str) -> Any:
+    if not isinstance(name, str):
+        raise TableError(f"{argument} must name a column, got {type(name).__name__}")
+    columns = list(getattr(source.table, "columns", ()))
+    check_doubled(columns, [name])
+    if name not in columns:
+        close = did_you_mean(name, columns)
+        raise TableError(f"{argument}: {name!r} is not a column of the table; it has {columns}{close}")
+    if name == source.target or name in source.space.names:
+        raise TableError(f"{argument}: {name!r} is a parameter or the target; it must {purpose}")
+    return source.table[name]
 
 
 class Campaign(NamedTuple):
@@ -120,27 +149,32 @@ class Campaign(NamedTuple):
     ----------
     mean, spread
         What was taken off its outcomes, and what they were divided by.
+    date
+        When it was, as in `mkbo_plugins.covariance.campaigns.CampaignRecord`.
     """
 
     name: str
     rows: Rows
     mean: float
     spread: float
+    date: str | None = None
+
+    def record(self, fit: LandmarkFit, *, added: bool = False) -> CampaignRecord:
+        """Return what it was and how well a regression predicts its rows."""
+        data = self.rows.data
+        error = held_out_error(data, fit.residuals)
+        return CampaignRecord(self.name, len(data.y), self.mean, self.spread, error, self.date, added)
 
 
-def campaigns_of(
-    data: TrainingTable, labels: Sequence[Any], by: str, space: ParameterSpace, settings: Settings
-) -> list[Campaign]:
+def campaigns_of(data: TrainingTable, told: Members, space: ParameterSpace, settings: Settings) -> list[Campaign]:
     """Return the campaigns of a table in order of first appearance, each with comparable outcomes.
 
     Parameters
     ----------
     data
         All rows.
-    labels
-        The campaign of each row of the table that was given.
-    by
-        What these are called.
+    told
+        Which campaign each row of the table is of that was given.
     space, settings
         As for `mkbo_plugins.pretraining.one_table.fit_table`.
 
@@ -152,8 +186,9 @@ def campaigns_of(
     Warns
     -----
     TableWarning
-        If no row is left of a campaign.
+        If no row is left of a campaign, or there is only one, so that its date is left out.
     """
+    by, labels = told.by, told.labels
     members: dict[str, list[int]] = {}
     for position, number in enumerate(data.numbers):
         members.setdefault(str(labels[number]), []).append(position)
@@ -161,23 +196,33 @@ def campaigns_of(
     found, refused = [], {}
     for name, positions in members.items():
         try:
-            found.append(_campaign(name, data, positions, space, settings))
+            check_rows(len(positions))
+            date = _date(told, data.numbers[positions])
+            found.append(campaign_of(name, data.rows(np.array(positions)), space, settings, date))
         except MkboError as error:
             refused[name] = error
     if refused:
         name, first = next(iter(refused.items()))
         others = f"; {_named(list(refused)[1:])} cannot be used either" if len(refused) > 1 else ""
         raise type(first)(f"{by} {name!r}: {first}{others}; drop their rows to leave them out") from first
+    if told.days is not None and len(found) == 1:
+        warnings.warn("dates (--dates) are left out: the only campaign is as its table", TableWarning, stacklevel=3)
     return found
 
 
-def _campaign(
-    name: str, data: TrainingTable, positions: Sequence[int], space: ParameterSpace, settings: Settings
+def _date(told: Members, numbers: Int[np.ndarray, " n"]) -> str | None:
+    if told.days is None:
+        return None
+    return period_of([told.days[i] for i in numbers], "dates (--dates)", told.names.only(numbers))
+
+
+def campaign_of(
+    name: str, data: TrainingTable, space: ParameterSpace, settings: Settings, date: str | None
 ) -> Campaign:
-    check_rows(len(positions))
-    rows = Rows.of(data.rows(np.array(positions)), space, settings)
+    """Return a table as a campaign with comparable outcomes."""
+    rows = Rows.of(data, space, settings)
     mean, spread = mean_and_std(rows.data.y, rows.data.sample_weight)
-    return Campaign(name, replace(rows, data=comparable(rows.data, mean, spread)), mean, spread)
+    return Campaign(name, replace(rows, data=comparable(rows.data, mean, spread)), mean, spread, date)
 
 
 def _check_names(labels: Sequence[Any], present: Sequence[str], by: str) -> None:
@@ -233,54 +278,100 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
     fits: list[LandmarkFit] = []
     with progress_bar("campaigns", show=settings.progress) as report:
         for campaign in campaigns:
-            fits.append(_regression(campaign, shared, span.landmarks))
+            fits.append(regression_of(campaign, shared, span.landmarks))
             if report is not None:
                 report(len(fits), len(campaigns))
     pooled = Campaigns(
         shared.kernel, span.landmarks, np.array([f.alpha for f in fits]), np.array([f.bias for f in fits])
     )
-    predictions = np.asarray(pooled(span.landmarks))
+    records = tuple(campaign.record(fit) for campaign, fit in zip(campaigns, fits, strict=True))
+    notes = _notes(campaigns, span, 1 - _error_of(records))
+    if not shared.converged:
+        notes.append(SolverWarning("the evidence of the campaigns did not converge; harmless if they predict well"))
+    kept = SharedFit(
+        shared.amplitude,
+        shared.noise,
+        bool(settings.ard),
+        settings.max_rows,
+        **settings.values_to_try,
+        notes=tuple(map(str, notes)),
+    )
+    return assembled(pooled, records, kept, campaigns[0].rows.data.target, notes, space, settings)
+
+
+def assembled(
+    pooled: Campaigns,
+    records: tuple[CampaignRecord, ...],
+    shared: SharedFit,
+    target: str,
+    notes: Sequence[MkboWarning | str],
+    space: ParameterSpace,
+    settings: Settings,
+) -> Fitted:
+    """Return the covariance of the predictions of campaigns: what depends on all of them is computed here.
+
+    That is the mean and the second moment of the predictions, their unit, and the machine trained on values of the
+    mean, which re-weights the kernel.
+
+    Parameters
+    ----------
+    pooled, records, shared
+        The predictions, what the campaigns were, and how they were learned from.
+    target
+        Name of the target.
+    notes
+        What deserves a look in the predictions.
+    space, settings
+        As for `mkbo_plugins.pretraining.one_table.fit_table`.
+
+    Raises
+    ------
+    FitError
+        If campaigns have nothing in common.
+    """
+    predictions = np.asarray(pooled(pooled.points))
     g = predictions.mean(axis=1)
     if np.ptp(g) <= CANCELLED * np.abs(predictions).max():
         raise FitError(
             "the campaigns' predictions cancel in the mean, so that they have nothing in common to transfer; pre-train "
             "on each by itself, or leave by (--by) out"
         )
-    target, n = campaigns[0].rows.data.target, len(g)
-    few = np.arange(n) if n <= MACHINE_ROWS else farthest_point_subset(span.landmarks, MACHINE_ROWS)
-    sample = TrainingTable(span.X[few], g[few], target, None, None, span.numbers[few])
-    trained = train(Rows(space, sample, span.landmarks[few], np.arange(len(few))), sample, settings)
-    records = tuple(
-        CampaignRecord(c.name, len(c.rows.data.y), c.mean, c.spread, held_out_error(c.rows.data, fit.residuals))
-        for c, fit in zip(campaigns, fits, strict=True)
-    )
-    rows = [record.rows for record in records]
-    error = float(np.average([record.loo_mse for record in records], weights=rows))
-    notes = [*_notes(campaigns, span, 1 - error), *trained.notes]
-    if not shared.converged:
-        notes.append(SolverWarning("the evidence of the campaigns did not converge; harmless if they predict well"))
+    few = np.arange(len(g)) if len(g) <= MACHINE_ROWS else farthest_point_subset(pooled.points, MACHINE_ROWS)
+    X, numbers = pooled.points[few], np.arange(len(few))
+    # Training asks for frame coordinates alone, which stand in for raw values.
+    sample = TrainingTable(X, g[few], target, None, None, numbers)
+    trained = train(Rows(space, sample, X, numbers), sample, settings)
+    notes = [*notes, *_machine_notes(len(g)), *trained.notes]
     record = TrainingRecord(
         target=target,
-        rows=sum(rows),
+        rows=sum(record.rows for record in records),
         target_mean=0.0,
         target_spread=1.0,
         task=settings.task,
         trainer=settings.trainer,
         C=trained.C,
         epsilon=trained.epsilon,
-        loo_mse=error,
+        loo_mse=_error_of(records),
         notes=tuple(map(str, notes)),
     )
     # In this unit the second moment is 1 on the mean, however much campaigns agree.
     fixed = replace(
-        measure(trained.decision, span.landmarks[few]),
+        measure(trained.decision, X),
         campaigns=pooled,
         decision_mean=float(predictions.mean()),
         decision_spread=float(predictions.std()),
     )
-    return Fitted(
-        PretrainedCovariance(space, settings.frame, fixed, record, settings.log_target, campaigns=records), notes
-    )
+    cov = PretrainedCovariance(space, settings.frame, fixed, record, settings.log_target, (), records, shared)
+    return Fitted(cov, notes)
+
+
+def _error_of(records: Sequence[CampaignRecord]) -> float:
+    return float(np.average([record.loo_mse for record in records], weights=[record.rows for record in records]))
+
+
+def most_landmarks(campaigns: int, max_rows: int | None) -> int:
+    """Return how many settings span what is learned of so many campaigns; `max_rows` as for `pretrain`."""
+    return min(LANDMARKS, MOST_COEFFICIENTS // campaigns) if max_rows is None else max_rows
 
 
 class _Span(NamedTuple):
@@ -288,15 +379,14 @@ class _Span(NamedTuple):
 
     Parameters
     ----------
-    X, landmarks
-        Raw values, (m, number of parameters), and frame coordinates, (m, d).
+    landmarks
+        Frame coordinates, (m, d).
     numbers
         Numbers of their rows in the table given, (m,).
     settings
         Number of different settings of all campaigns.
     """
 
-    X: Float[np.ndarray, "m columns"]
     landmarks: Float[np.ndarray, "m d"]
     numbers: Int[np.ndarray, " m"]
     settings: int
@@ -307,12 +397,12 @@ class _Span(NamedTuple):
         X, where = np.unique(np.concatenate([table.X for table in tables]), axis=0, return_index=True)
         numbers = np.concatenate([table.numbers for table in tables])[where]
         frame = np.asarray(space.to_coordinates(X, settings.frame))
-        most = min(LANDMARKS, MOST_COEFFICIENTS // len(campaigns)) if settings.max_rows is None else settings.max_rows
+        most = most_landmarks(len(campaigns), settings.max_rows)
         used = np.arange(len(X)) if len(X) <= most else farthest_point_subset(frame, most)
-        return cls(X[used], frame[used], numbers[used], len(X))
+        return cls(frame[used], numbers[used], len(X))
 
 
-def _regression(campaign: Campaign, shared: SharedArd, landmarks: Float[np.ndarray, "m d"]) -> LandmarkFit:
+def regression_of(campaign: Campaign, shared: SharedArd, landmarks: Float[np.ndarray, "m d"]) -> LandmarkFit:
     """Return what a campaign predicts, by the noise that all share and what is known of its own."""
     data = campaign.rows.data
     factor, known = _noise(data)
@@ -348,19 +438,14 @@ def _evidence(rows: Rows, template: FreeKernel) -> TableEvidence:
 def _notes(campaigns: Sequence[Campaign], span: _Span, explained: float) -> list[MkboWarning | str]:
     """Return which rows stand for others, and what became of replicates."""
     notes: list[MkboWarning | str] = []
-    if len(span.X) < span.settings:
+    if len(span.landmarks) < span.settings:
         notes.append(
             SampleWarning(
-                f"{len(span.X)} of {span.settings} settings that fill the space span what is learned of the rows of "
-                f"all campaigns, which explains {explained:.0%} of the variance of those held out; max_rows "
+                f"{len(span.landmarks)} of {span.settings} settings that fill the space span what is learned of the "
+                f"rows of all campaigns, which explains {explained:.0%} of the variance of those held out; max_rows "
                 "(--max-rows) says how many",
                 rows=tuple(map(int, span.numbers)),
             )
-        )
-    if len(span.X) > MACHINE_ROWS:
-        notes.append(
-            f"the machine that re-weights the kernel is trained on the mean of the campaigns' predictions at "
-            f"{MACHINE_ROWS} of {len(span.X)} settings"
         )
     longest = sorted(len(campaign.rows.X) for campaign in campaigns)[-MOST_CAMPAIGNS:]
     if len(campaigns) > MOST_CAMPAIGNS or longest[-1] > MOST_ROWS:
@@ -375,3 +460,13 @@ def _notes(campaigns: Sequence[Campaign], span: _Span, explained: float) -> list
             "number of its rows, or their known noise; copies count as one"
         )
     return notes
+
+
+def _machine_notes(settings: int) -> list[str]:
+    """Return what the machine is trained on, where that is not all settings."""
+    if settings <= MACHINE_ROWS:
+        return []
+    return [
+        f"the machine that re-weights the kernel is trained on the mean of the campaigns' predictions at "
+        f"{MACHINE_ROWS} of {settings} settings"
+    ]

@@ -16,6 +16,7 @@ from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 from mkbo_plugins.core.training.ard import mean_and_std
 from mkbo_plugins.core.training.subset import farthest_point_subset
+from mkbo_plugins.covariance.limits import SUPPORT
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.covariance.record import Trainer, TrainingRecord
 from mkbo_plugins.errors import FitError, MkboWarning, SampleWarning
@@ -47,6 +48,14 @@ class Settings:
     n_jobs: int | None
     progress: bool
     resume: str | os.PathLike[str] | None
+
+    @property
+    def values_to_try(self) -> dict[str, tuple[float, ...] | None]:
+        """The grids as plain numbers."""
+        return {
+            name: None if given is None else tuple(np.atleast_1d(as_array(given, name)).astype(float).tolist())
+            for name, given in self.grids.items()
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +96,17 @@ class Rows:
     def trained(self) -> Float[np.ndarray, "n d"]:
         """Frame coordinates of the rows trained on, (n, d)."""
         return self.X[self.used]
+
+
+def check_counts(max_rows: int | None, n_jobs: int | None) -> None:
+    """Raise a `FitError` unless `max_rows` and `n_jobs` are as `pretrain` takes them."""
+    whole = isinstance(max_rows, (int, np.integer)) and not isinstance(max_rows, bool)
+    if max_rows is not None and not (whole and 3 <= max_rows <= SUPPORT):
+        raise FitError(f"max_rows (--max-rows) must be a whole number from 3 to {SUPPORT}, got {max_rows!r}")
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
+        raise FitError(
+            f"n_jobs (--jobs) must be None or a whole number other than 0, got {n_jobs!r}; -1 uses every core"
+        )
 
 
 class Fitted(NamedTuple):

@@ -10,12 +10,18 @@ import numpy as np
 
 from mkbo_plugins.core import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential
 from mkbo_plugins.covariance.combined import CombinedCovariance
-from mkbo_plugins.covariance.limits import COORDINATES, SUPPORT
+from mkbo_plugins.covariance.limits import COORDINATES
 from mkbo_plugins.covariance.record import TRAINERS, Trainer
 from mkbo_plugins.errors import FitError, MkboWarning
-from mkbo_plugins.pretraining.campaigns import CAMPAIGN, campaign_labels, campaigns_of, fit_campaigns, pooled
+from mkbo_plugins.pretraining.campaigns import (
+    CAMPAIGN,
+    campaigns_of,
+    fit_campaigns,
+    members_of,
+    pooled,
+)
 from mkbo_plugins.pretraining.inputs import Source, check_alike, sources_of
-from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, fit_table
+from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, check_counts, fit_table
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, check_frame
 from mkbo_plugins.tables.table import Task, TrainingTable, read_table
@@ -40,6 +46,7 @@ def pretrain(
     *,
     combine: Literal["sum", "chain", "pool"] = "sum",
     by: str | None = None,
+    dates: str | None = None,
     C: float | Sequence[float] | None = None,
     sigma: float | Sequence[float] | None = None,
     epsilon: float | Sequence[float] | None = None,
@@ -97,6 +104,9 @@ def pretrain(
         campaigns have in common, the mean of their predictions; in covariance models, the covariance of these
         predictions over campaigns is added to its moment. All share coordinate weights, which the longest ten campaigns
         give. A single campaign is as its table without `by`.
+    dates
+        Name of a column with the day of each row, as 2026-11-03, or a time that begins so. Each campaign is recorded
+        with its first and last day; nothing is learned from them.
     C, sigma, epsilon
         Value or values to try, instead of the default grids: C and epsilon in the target's units (after the
         logarithm if one is taken; for labels C has no unit, and there is no epsilon), sigma in squared frame
@@ -163,7 +173,7 @@ def pretrain(
     and those of a setting held out together. `max_rows` counts settings then, and of labels rows.
     """
     _check_settings(frame, task, trainer, combine, {"ard": ard, "log_target": log_target, "progress": progress})
-    _check_counts(max_rows, n_jobs)
+    check_counts(max_rows, n_jobs)
     if task == "classification" and (epsilon is not None or log_target):
         raise FitError("labels have no tube and no logarithm; leave out epsilon and log_target (--log-target)")
     if resume is not None and not isinstance(resume, (str, os.PathLike)):
@@ -183,7 +193,7 @@ def pretrain(
         table, by = pooled(table, by), CAMPAIGN if by is None else by
     sources = sources_of(table, target, space, groups, sample_weight, noise)
     _check_several(len(sources), combine, trainer, resume)
-    labels = None if by is None else campaign_labels(sources, by, task, resume)
+    told = members_of(sources, by, dates, task, resume)
     if combine == "chain":
         check_alike(sources)
     tables = []
@@ -204,7 +214,7 @@ def pretrain(
             for remark in source.remarks(data):
                 warnings.warn(source.named(remark), stacklevel=2)
             tables.append(data)
-    campaigns = [] if labels is None else campaigns_of(tables[0], labels, str(by), sources[0].space, settings)
+    campaigns = [] if told is None else campaigns_of(tables[0], told, sources[0].space, settings)
     if len(campaigns) > 1:
         fits = [fit_campaigns(campaigns, sources[0].space, settings)]
     else:
@@ -258,16 +268,6 @@ def _check_size(space: ParameterSpace) -> None:
         raise FitError(
             f"the space has {count} parameters and levels, and a covariance takes at most {COORDINATES}; leave out "
             "what hardly matters, as with ignore (--ignore) or parameters (--parameters)"
-        )
-
-
-def _check_counts(max_rows: int | None, n_jobs: int | None) -> None:
-    whole = isinstance(max_rows, (int, np.integer)) and not isinstance(max_rows, bool)
-    if max_rows is not None and not (whole and 3 <= max_rows <= SUPPORT):
-        raise FitError(f"max_rows (--max-rows) must be a whole number from 3 to {SUPPORT}, got {max_rows!r}")
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
-        raise FitError(
-            f"n_jobs (--jobs) must be None or a whole number other than 0, got {n_jobs!r}; -1 uses every core"
         )
 
 
