@@ -13,7 +13,7 @@ from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.messages.commands import plain_errors
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.pretraining.growing import add_campaign
-from mkbo_plugins.tables.inputfiles import read_table_file
+from mkbo_plugins.tables.inputfiles import read_trials_file
 
 
 def add(
@@ -44,7 +44,7 @@ def add(
         check_replaceable(written)
         grown = add_campaign(
             cov,
-            read_table_file(table, cov.space),
+            read_trials_file(table, cov.space)[0],
             name,
             target,
             date=date,

@@ -26,7 +26,7 @@ from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.pretraining.training import pretrain as train
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.doubts import doubts_of_columns
-from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, sheet_of
+from mkbo_plugins.tables.inputfiles import read_space_file, read_trials_file, sheet_of
 from mkbo_plugins.tables.taken import NOTHING_VARIES, sums_kept, take_parameters, taken_columns
 
 if TYPE_CHECKING:
@@ -131,20 +131,21 @@ def pretrain(
         if resume is not None:
             check_writable(resume, [*tables, space])
         described = None if space is None else read_space_file(space)
-        data = [read_table_file(table, described, levels or ()) for table in tables]
+        data, records = zip(*(read_trials_file(table, described, levels or ()) for table in tables), strict=True)
         columns = list(dict.fromkeys(name for one in data for name in one.columns))
         others = {groups, noise, by, dates}
         used = [*target, *others, *(described.names if described else ())]
         ignored = check_named("--ignore", ignore, columns, used)
         check_named("--levels", levels, columns, used)
         named = chosen_parameters(parameters, columns, used, {"--space": space, "--ignore": ignore})
-        chosen = described or _space_from_table(console, data[0], target[0], {*others, *ignored}, named)
+        left_out = {*others, *ignored, *(records[0] if named is None else ())}
+        chosen = described or _space_from_table(console, data[0], target[0], left_out, named)
         present = [parameter for parameter in chosen.parameters if parameter.name in data[0].columns]
         is_given = {"described": described is not None, "named": described is not None or named is not None}
         for doubt in doubts_of_columns(data[0], present, target[0], **is_given):
             warnings.warn(doubt.message, TableWarning, stacklevel=1)
         cov = train(
-            data,
+            list(data),
             target if len(target) > 1 else target[0],
             chosen,
             combine=combine.value,

@@ -29,6 +29,8 @@ from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, measure, 
 from mkbo_plugins.pretraining.trainers import held_out_error, noise_weights
 from mkbo_plugins.space.space import ParameterSpace, check_doubled
 from mkbo_plugins.tables.dates import period_of
+from mkbo_plugins.tables.exports import completed
+from mkbo_plugins.tables.results import as_frame
 from mkbo_plugins.tables.table import TrainingTable, check_rows
 
 LANDMARKS = 500
@@ -56,26 +58,38 @@ CAMPAIGN = "campaign"
 """Column that says which of several tables, pooled to one, a row is of."""
 
 
-def pooled(tables: Any, by: str | None) -> Any:
+def pooled(tables: Any, target: Any, space: Any, by: str | None) -> tuple[Any, Any]:
     """Return several tables as one, with a column `CAMPAIGN` that numbers them unless `by` names one they have.
+
+    The target's name comes with it, as results and studies have one of their own.
 
     Raises
     ------
     TableError
-        If they are no list of DataFrames, or have a column of this name already.
+        If they are no list of tables with one target, or have a column of this name already.
     """
     import pandas as pd
 
-    if not isinstance(tables, list) or not all(isinstance(table, pd.DataFrame) for table in tables):
-        raise TableError("combine='pool' (--combine pool) needs a list of DataFrames, one for each campaign")
-    if by is not None:
-        return pd.concat(tables, ignore_index=True)
-    if any(CAMPAIGN in table.columns for table in tables):
+    if not isinstance(tables, list) or not tables or not isinstance(space, ParameterSpace):
+        raise TableError("combine='pool' (--combine pool) needs a list of tables, one for each campaign, and one space")
+    if target is not None and not isinstance(target, str):
+        raise TableError("combine='pool' (--combine pool) needs one target (--target) for all tables; rename columns")
+    read = [as_frame(completed(table, space.names), target) for table in tables]
+    if not all(isinstance(frame, pd.DataFrame) for frame, _ in read):
         raise TableError(
-            f"a table has a column {CAMPAIGN!r} already; name it, by={CAMPAIGN!r} (--by {CAMPAIGN}), or rename it"
+            "combine='pool' (--combine pool) needs a list of DataFrames, scikit-optimize results or Optuna studies"
         )
-    numbered = [table.assign(**{CAMPAIGN: f"table {number}"}) for number, table in enumerate(tables, 1)]
-    return pd.concat(numbered, ignore_index=True)
+    named = list(dict.fromkeys(name for _, name in read))
+    if len(named) > 1:
+        raise TableError(f"combine='pool' (--combine pool): tables call their target {named}; name one target for all")
+    frames = [frame for frame, _ in read]
+    if by is None:
+        if any(CAMPAIGN in frame.columns for frame in frames):
+            raise TableError(
+                f"a table has a column {CAMPAIGN!r} already; name it, by={CAMPAIGN!r} (--by {CAMPAIGN}), or rename it"
+            )
+        frames = [frame.assign(**{CAMPAIGN: f"table {number}"}) for number, frame in enumerate(frames, 1)]
+    return pd.concat(frames, ignore_index=True), named[0]
 
 
 class Members(NamedTuple):

@@ -67,7 +67,9 @@ def pretrain(
     table
         DataFrame with a column for each parameter and the target, or a pair of arrays (X, y): X (N, number of
         parameters) in raw units with columns in space order, y (N,); or the result of a scikit-optimize run, or an
-        Optuna study, whose completed trials are the rows.
+        Optuna study, whose completed trials are the rows. Of a DataFrame that Optuna's ``trials_dataframe`` or Ax's
+        ``summarize`` gave, completed trials are the rows, too, and parameters are called as in `space`, with or without
+        Optuna's ``params_``; a warning counts the others.
         A list of these for several tables.
     target
         Name of the target column; of several tables, one for all or a list with one for each.
@@ -190,7 +192,7 @@ def pretrain(
         _template(kernel), ard, frame, task, trainer, grids, bool(log_target), max_rows, n_jobs, progress, resume
     )
     if combine == "pool":
-        table, by = pooled(table, by), CAMPAIGN if by is None else by
+        (table, target), by = pooled(table, target, space, by), CAMPAIGN if by is None else by
     sources = sources_of(table, target, space, groups, sample_weight, noise)
     _check_several(len(sources), combine, trainer, resume)
     told = members_of(sources, by, dates, task, resume)
