@@ -56,9 +56,7 @@ LEFT_OUT = "Optuna's table of trials: 6 trials are left out, not being COMPLETE:
 def test_frames_of_optuna_give_what_their_studies_give(studies):
     with pytest.warns(TableWarning, match=LEFT_OUT):
         from_frame = pretrain(frames(studies), "value", SPACE, by="study", dates="datetime_complete", **QUICK)
-    with pytest.warns(
-        TableWarning, match=r"the study 'study [01]': 3 trials are left out.*1 PRUNED, 1 FAIL, 1 RUNNING"
-    ):
+    with pytest.warns(TableWarning, match=r"'study [01]': 3 trials are left out.*1 PRUNED, 1 FAIL, 1 RUNNING"):
         pooled = pretrain(studies, space=SPACE, combine="pool", **QUICK)
     assert from_frame.fixed == pooled.fixed
     assert [c.rows for c in from_frame.campaigns] == [12, 12]
