@@ -217,5 +217,5 @@ def resemblance(most_like: Sequence[tuple[str, float]], *, ax: Any = None) -> An
     ax.bar_label(bars, fmt="%.2f", padding=3)
     ax.axvline(0, color="0.5", linewidth=0.8)
     ax.set_yticks(heights, [literal(shorten(name, LONGEST_NAME)) for name, _ in shown])
-    ax.set_xlim(min(0.0, *values) - 0.12, 1.12)
+    ax.set_xlim(min(values) - 0.2 if min(values) < 0 else 0.0, 1.12)  # room for the numbers
     return finish(ax, "rank correlation of outcomes and predictions", "")

@@ -210,3 +210,4 @@ def test_bars_of_earlier_campaigns_are_their_correlations_best_first():
     low, high = axes.get_xlim()
     assert low < min(value for _, value in most_like[:12])
     assert high > 1
+    assert resemblance(most_like[:3], ax=_axes()[0]).get_xlim()[0] == 0
