@@ -2,12 +2,14 @@
 
 import warnings
 from collections.abc import Set
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mkbo_plugins.cli.forecasting import Aim, check_aim, forecast_of, print_forecast
 from mkbo_plugins.cli.messages import (
     HOW_TAKEN,
     check_named,
@@ -105,6 +107,13 @@ def pretrain(
         typer.Option(help="File that keeps the grid search; after an interruption the same command goes on from it."),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Parallel workers; -1 for all cores.")] = -1,
+    forecast: Annotated[
+        Aim | None,
+        typer.Option(
+            help="Say what the campaigns of --by would have saved one another, where large outcomes were looked for, "
+            "or small ones: each is left out in turn, and simulated over its own rows."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
 ) -> None:
     """Pre-train a covariance on a table, or on several, and save it as one small file.
@@ -117,12 +126,14 @@ def pretrain(
 
     Example: mkbo pretrain patents.xlsx::Sheet1 --target strength_MPa --ignore alloy --ignore reference
 
-    Example: mkbo pretrain runs.csv --target accuracy --by dataset --out runs.mkbo.json
+    Example: mkbo pretrain runs.csv --target accuracy --by dataset --forecast maximise --out runs.mkbo.json
 
     Example: mkbo pretrain a.csv b.csv --target strength_MPa --target grain_um --space space.toml --out two.mkbo.json
     """
     console = Terminal(stderr=as_json)
     with plain_errors("stopped" if resume is None else GOES_ON):
+        pool = combine == Combine.pool
+        check_aim(forecast, by, pool=pool)
         if len(tables) > 1:
             _check_given(tables, {"--space": space, "--out": out})
         written = out if out is not None else sheet_of(tables[0])[0].with_suffix(".mkbo.json")
@@ -144,32 +155,44 @@ def pretrain(
         is_given = {"described": described is not None, "named": described is not None or named is not None}
         for doubt in doubts_of_columns(data[0], present, target[0], **is_given):
             warnings.warn(doubt.message, TableWarning, stacklevel=1)
+        settings: dict[str, Any] = {
+            "by": by,
+            "kernel": kernel,
+            "ard": ard,
+            "frame": frame.value,
+            "trainer": trainer.value,
+            "groups": groups,
+            "noise": noise,
+            "log_target": log_target,
+            "missing": "drop" if drop_missing else "error",
+            "max_rows": max_rows,
+            "n_jobs": jobs,
+        }
+        one_target = target if len(target) > 1 else target[0]
         cov = train(
             list(data),
-            target if len(target) > 1 else target[0],
+            one_target,
             chosen,
             combine=combine.value,
-            by=by,
             dates=dates,
-            kernel=kernel,
-            ard=ard,
-            frame=frame.value,
             task=task.value,
-            trainer=trainer.value,
-            groups=groups,
-            noise=noise,
-            log_target=log_target,
-            missing="drop" if drop_missing else "error",
-            max_rows=max_rows,
-            n_jobs=jobs,
             resume=resume,
+            **settings,
         )
         cov.save(written)
-        if as_json:
-            print_json({"file": str(written), **summary(cov)})
-        else:
+        if not as_json:
             print_summary(console, cov)
             console.print(f"saved as {written}", soft_wrap=True)
+        found = None
+        if forecast is not None:
+            found = forecast_of(
+                list(data) if pool else data[0], target[0], chosen, aim=forecast, narrow=described is None, **settings
+            )
+        if as_json:
+            told = {} if found is None else {"forecast": asdict(found) | {"conclusion": found.conclusion}}
+            print_json({"file": str(written), **summary(cov), **told})
+        elif found is not None:
+            print_forecast(console, found)
 
 
 def _check_given(tables: list[Path], options: dict[str, Path | None]) -> None:

@@ -151,7 +151,7 @@ def _column(source: Source, name: Any, argument: str, purpose: str) -> Any:
     if name not in columns:
         close = did_you_mean(name, columns)
         raise TableError(f"{argument}: {name!r} is not a column of the table; it has {columns}{close}")
-    if name == source.target or name in source.space.names:
+    if (isinstance(source.target, str) and name == source.target) or name in source.space.names:
         raise TableError(f"{argument}: {name!r} is a parameter or the target; it must {purpose}")
     return source.table[name]
 

@@ -18,7 +18,7 @@ from mkbo_plugins.errors import KernelError, MkboWarning, TableError
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.pretraining.campaigns import assembled, campaign_of, most_landmarks, regression_of
 from mkbo_plugins.pretraining.inputs import sources_of
-from mkbo_plugins.pretraining.one_table import Settings, check_counts
+from mkbo_plugins.pretraining.one_table import Settings, check_counts, check_flags
 from mkbo_plugins.tables.table import read_table
 
 
@@ -131,7 +131,7 @@ def drop_campaign(
     library = _Library.of(cov)
     cov, pooled, _ = library
     names = [campaign.name for campaign in cov.campaigns]
-    if name not in names:
+    if not isinstance(name, str) or name not in names:
         raise TableError(f"no campaign is called {name!r:.60}; there are {names}{did_you_mean(name, names)}")
     if len(names) == 2:
         raise TableError("a covariance of one campaign is that of its table; pre-train on it without by (--by)")
@@ -190,6 +190,7 @@ class _Library(NamedTuple):
     def settings(self, n_jobs: int | None, *, progress: bool) -> Settings:
         """Return how the campaigns were trained on."""
         check_counts(self.shared.max_rows, n_jobs)
+        check_flags({"progress": progress})
         return Settings(
             template=self.campaigns.kernel,
             ard=self.shared.ard,

@@ -33,6 +33,10 @@ MOST_AT_ONCE = 10_000
 """Rows that are predicted at a time, as memory grows with their number times that of support vectors."""
 
 
+MOST_JOBS = 10_000
+"""Parallel workers that may be asked for."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How tables are trained on; parameters as for `pretrain`, `template` being its kernel."""
@@ -103,10 +107,19 @@ def check_counts(max_rows: int | None, n_jobs: int | None) -> None:
     whole = isinstance(max_rows, (int, np.integer)) and not isinstance(max_rows, bool)
     if max_rows is not None and not (whole and 3 <= max_rows <= SUPPORT):
         raise FitError(f"max_rows (--max-rows) must be a whole number from 3 to {SUPPORT}, got {max_rows!r}")
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
+    counted = isinstance(n_jobs, int) and not isinstance(n_jobs, bool) and 0 < abs(n_jobs) <= MOST_JOBS
+    if n_jobs is not None and not counted:
         raise FitError(
-            f"n_jobs (--jobs) must be None or a whole number other than 0, got {n_jobs!r}; -1 uses every core"
+            f"n_jobs (--jobs) must be None or a whole number other than 0, at most {MOST_JOBS} in size, got "
+            f"{n_jobs!r:.60}; -1 uses every core"
         )
+
+
+def check_flags(flags: dict[str, Any]) -> None:
+    """Raise a `FitError` unless settings by name are true or false."""
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise FitError(f"{name} must be True or False, got {value!r:.60}")
 
 
 class Fitted(NamedTuple):

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from mkbo_plugins.core import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential
 from mkbo_plugins.covariance.combined import CombinedCovariance
 from mkbo_plugins.covariance.limits import COORDINATES
@@ -21,7 +19,7 @@ from mkbo_plugins.pretraining.campaigns import (
     pooled,
 )
 from mkbo_plugins.pretraining.inputs import Source, check_alike, sources_of
-from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, check_counts, fit_table
+from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, check_counts, check_flags, fit_table
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, check_frame
 from mkbo_plugins.tables.table import Task, TrainingTable, read_table
@@ -292,6 +290,4 @@ def _check_settings(frame: str, task: Any, trainer: Any, combine: Any, flags: di
         if not isinstance(value, str) or value not in allowed:
             *others, last = map(repr, allowed)
             raise FitError(f"{name} must be {', '.join(others)} or {last}, got {value!r:.60}")
-    for name, value in flags.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise FitError(f"{name} must be True or False, got {value!r}")
+    check_flags(flags)
