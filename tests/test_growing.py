@@ -238,3 +238,17 @@ def test_the_command_line_adds_a_campaign_in_place(tmp_path):
     assert again.exit_code == 2
     assert "already" in again.output
     assert "no date known" in " ".join(run(app, ["show", str(tmp_path / "other.mkbo.json")]).stdout.split())
+
+
+def test_a_campaign_with_new_levels_joins_once_they_are_known():
+    space = SPACE.from_dict({"a": (0.0, 1.0), "kind": ["x", "y"]})
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.random(36), "kind": ["x", "y", "z"] * 12})
+    table["q"] = np.sin(5 * table["a"]) + (table["kind"] == "x")
+    known = table[table["kind"] != "z"].assign(study=[0, 1] * 12)
+    library = pretrain(known, "q", space, by="study", trainer="gp", **QUICK)
+    with pytest.raises(MkboError, match="'z'"):
+        add_campaign(library, table, "new", **QUIET)
+    after = add_campaign(library.with_levels({"kind": ["z"]}), table, "new", **QUIET)
+    assert after.space["kind"].levels == ("x", "y", "z")
+    assert after.campaigns[-1].explained > 0.8
