@@ -16,8 +16,9 @@ from mkbo_plugins.covariance.limits import CAMPAIGNS, CHARACTERS
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance, only_table
 from mkbo_plugins.errors import KernelError, MkboWarning, TableError
 from mkbo_plugins.messages.hints import did_you_mean
-from mkbo_plugins.pretraining.campaigns import assembled, campaign_of, most_landmarks, regression_of
+from mkbo_plugins.pretraining.campaigns import assembled, most_landmarks, regression_of
 from mkbo_plugins.pretraining.inputs import sources_of
+from mkbo_plugins.pretraining.members import campaign_of
 from mkbo_plugins.pretraining.one_table import Settings, check_counts, check_flags
 from mkbo_plugins.tables.table import read_table
 
@@ -73,7 +74,11 @@ def add_campaign(
     -----
     Beside a covariance trained on all campaigns at once, only weights, noise and the settings that span the predictions
     differ: those of the campaigns that were there first are kept. Where these are few or short, or the new ones vary
-    with other parameters, train on all again from time to time. CLOSENESS
+    with other parameters, train on all again from time to time. On LCBench, with 16 campaigns of 100 rows, predictions
+    of a covariance that began with 2, 4, 8 or 12 of them correlate by .974, .993, .998 and 1.000 with those of one
+    trained on all (median over nine libraries; .902, .984, .994 and 1.000 at least), Gram matrices of the moment by
+    .929, .985, .995 and 1.000, those of the normalised K^E by .909, .935, .944 and .972
+    (``python tools/grow_library.py TABLES``).
     """
     library = _Library.of(cov)
     cov, pooled, shared = library

@@ -20,8 +20,8 @@ from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.covariance.target import for_levels
 from mkbo_plugins.errors import FitError, MkboError, MkboWarning, TableError
 from mkbo_plugins.messages.progress import progress_bar
-from mkbo_plugins.pretraining.campaigns import CAMPAIGN, members_of, pooled
 from mkbo_plugins.pretraining.inputs import sources_of
+from mkbo_plugins.pretraining.members import CAMPAIGN, members_of, pooled
 from mkbo_plugins.pretraining.one_table import check_counts, check_flags
 from mkbo_plugins.pretraining.training import pretrain
 from mkbo_plugins.space.levels import levels_by_name

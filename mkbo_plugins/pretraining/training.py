@@ -11,14 +11,9 @@ from mkbo_plugins.covariance.combined import CombinedCovariance
 from mkbo_plugins.covariance.limits import COORDINATES
 from mkbo_plugins.covariance.record import TRAINERS, Trainer
 from mkbo_plugins.errors import FitError, MkboWarning
-from mkbo_plugins.pretraining.campaigns import (
-    CAMPAIGN,
-    campaigns_of,
-    fit_campaigns,
-    members_of,
-    pooled,
-)
+from mkbo_plugins.pretraining.campaigns import fit_campaigns
 from mkbo_plugins.pretraining.inputs import Source, check_alike, sources_of
+from mkbo_plugins.pretraining.members import CAMPAIGN, campaigns_of, members_of, pooled
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, check_counts, check_flags, fit_table
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, check_frame
