@@ -59,6 +59,10 @@ def test_frames_of_optuna_give_what_their_studies_give(studies):
     with pytest.warns(TableWarning, match=r"'study [01]': 3 trials are left out.*1 PRUNED, 1 FAIL, 1 RUNNING"):
         pooled = pretrain(studies, space=SPACE, combine="pool", **QUICK)
     assert from_frame.fixed == pooled.fixed
+    assert [c.name for c in pooled.campaigns] == [c.name for c in from_frame.campaigns] == ["study 0", "study 1"]
+    with pytest.warns(TableWarning):
+        twice = pretrain([studies[0], studies[0]], space=SPACE, combine="pool", **QUICK)
+    assert [c.name for c in twice.campaigns] == ["table 1", "table 2"]
     assert [c.rows for c in from_frame.campaigns] == [12, 12]
     today = studies[0].trials[0].datetime_complete.date().isoformat()
     assert all(c.date.startswith(today) for c in from_frame.campaigns)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from mkbo_plugins import PretrainedCovariance, add_campaign, drop_campaign, pretrain
 from mkbo_plugins.cli import app
 from mkbo_plugins.core.training.subset import farthest_points_beside
-from mkbo_plugins.errors import KernelError, MkboError, TableError, TableWarning
+from mkbo_plugins.errors import FitError, KernelError, MkboError, TableError, TableWarning
 from tests.test_campaigns import QUICK, SPACE, outcome, runs
 
 OLDER = Path(__file__).parent / "older" / "campaigns_of_1_0.mkbo.json"
@@ -92,8 +92,8 @@ def test_a_campaign_elsewhere_is_learned_by_settings_of_its_own(library):
 def test_settings_that_span_predictions_stay_as_few_as_asked_for():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        few = pretrain(runs(3), "y", SPACE, by="study", trainer="gp", max_rows=45, **QUICK)
-        after = add_campaign(few, study(3), "study 3", **QUIET)
+        few = pretrain(runs(3), "y", SPACE, by="study", trainer="gp", max_rows=np.int64(45), **QUICK)
+        after = add_campaign(PretrainedCovariance.from_bytes(few.to_bytes()), study(3), "study 3", **QUIET)
         assert len(few.fixed.campaigns.points) == 42
         assert len(after.fixed.campaigns.points) == 45
 
@@ -111,6 +111,8 @@ def test_settings_beside_others_are_far_from_both():
 
 def test_the_machine_is_trained_as_the_first_one_was():
     grids = {"C": [1.0, 3.0], "epsilon": 0.05, "sigma": 0.5}
+    with pytest.raises(FitError, match="C must be"):
+        pretrain(runs(3), "y", SPACE, by="study", C="much", **QUICK)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         library = pretrain(runs(3), "y", SPACE, by="study", ard=False, **grids, **QUICK)

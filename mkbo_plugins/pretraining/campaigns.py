@@ -76,7 +76,7 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
         shared.amplitude,
         shared.noise,
         bool(settings.ard),
-        settings.max_rows,
+        None if settings.max_rows is None else int(settings.max_rows),
         **settings.values_to_try,
         notes=tuple(map(str, notes)),
     )

@@ -34,7 +34,8 @@ CAMPAIGN = "campaign"
 def pooled(tables: Any, target: Any, space: Any, by: str | None) -> tuple[Any, Any]:
     """Return several tables as one, with a column `CAMPAIGN` that numbers them unless `by` names one they have.
 
-    The target's name comes with it, as results and studies have one of their own.
+    Studies of Optuna are called by their names there, if these differ. The target's name comes with the table, as
+    results and studies have one of their own.
 
     Raises
     ------
@@ -63,7 +64,10 @@ def pooled(tables: Any, target: Any, space: Any, by: str | None) -> tuple[Any, A
             raise TableError(
                 f"a table has a column {CAMPAIGN!r} already; name it, by={CAMPAIGN!r} (--by {CAMPAIGN}), or rename it"
             )
-        frames = [frame.assign(**{CAMPAIGN: f"table {number}"}) for number, frame in enumerate(frames, 1)]
+        numbered = [f"table {number}" for number, _ in enumerate(tables, 1)]
+        studies = [getattr(table, "study_name", name) for table, name in zip(tables, numbered, strict=True)]
+        names = studies if len(set(studies)) == len(studies) else numbered
+        frames = [frame.assign(**{CAMPAIGN: name}) for frame, name in zip(frames, names, strict=True)]
     return pd.concat(frames, ignore_index=True), targets[0]
 
 

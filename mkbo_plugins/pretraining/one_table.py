@@ -22,7 +22,7 @@ from mkbo_plugins.covariance.record import Trainer, TrainingRecord
 from mkbo_plugins.errors import FitError, MkboWarning, SampleWarning
 from mkbo_plugins.pretraining import long_tables
 from mkbo_plugins.pretraining.checkpoint import Checkpoint, problem_key
-from mkbo_plugins.pretraining.trainers import Trained, ard_fit, held_out_error, train_gp, train_svm
+from mkbo_plugins.pretraining.trainers import Trained, ard_fit, grid_values, held_out_error, train_gp, train_svm
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, as_array
 from mkbo_plugins.tables.labels import balanced_weights
@@ -55,9 +55,9 @@ class Settings:
 
     @property
     def values_to_try(self) -> dict[str, tuple[float, ...] | None]:
-        """The grids as plain numbers."""
+        """The grids as plain numbers, None where they are the default ones; raises `FitError` as training does."""
         return {
-            name: None if given is None else tuple(np.atleast_1d(as_array(given, name)).astype(float).tolist())
+            name: None if given is None else tuple(grid_values(given, name, (), 1.0, zero=name == "epsilon"))
             for name, given in self.grids.items()
         }
 

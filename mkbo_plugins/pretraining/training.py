@@ -92,7 +92,7 @@ def pretrain(
         that each table re-weights in turn (Theorem 3 applied to its own result; the order does not matter to it), for
         tables with the same parameters. Its coordinate weights and sigma are those of the last table, whose decision
         function is kept too; so the table nearest to the target comes last. ``"pool"``: tables are campaigns of one
-        kind, as with `by`.
+        kind, as with `by`, called by their studies' names or numbered.
     by
         Name of a column that says which campaign a row is of, such as earlier studies, machines or data sets. The
         outcomes of each are taken in units of their standard deviation, less their mean. One machine is trained on what
