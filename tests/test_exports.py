@@ -11,6 +11,7 @@ from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.cli import app
 from mkbo_plugins.errors import TableError, TableWarning
 from mkbo_plugins.tables.exports import completed, export_of, record_columns
+from mkbo_plugins.tables.inputfiles import read_trials_file
 
 SPACE = ParameterSpace.from_dict({"lr": (1e-4, 1e-1, "log"), "act": ["relu", "tanh"]})
 QUICK = {"trainer": "gp", "progress": False}
@@ -184,3 +185,17 @@ def test_the_command_line_takes_files_of_these_frames(studies, summary, tmp_path
     assert checked.exit_code == 0, checked.output
     assert "parameter lr" in checked.output
     assert "parameter arm_name" not in checked.output
+
+
+def test_words_for_missing_values_are_levels_where_the_space_says_so(studies, tmp_path):
+    table = frames(studies)
+    table["params_act"] = table["params_act"].replace({"tanh": "None", "relu": "NA"})
+    table.to_csv(tmp_path / "trials.csv", index=False)
+    space = ParameterSpace.from_dict({"lr": (1e-4, 1e-1, "log"), "act": ["NA", "None"]})
+    with pytest.warns(TableWarning, match="6 trials are left out"), pytest.warns(TableWarning, match="no parameters"):
+        read, _ = read_trials_file(tmp_path / "trials.csv", space)
+    assert set(read["act"]) == {"NA", "None"}
+    for given, levels, name in ((space, ["act"], "act"), (None, ["params_act"], "params_act")):
+        with pytest.warns(TableWarning, match="6 trials"), pytest.warns(TableWarning, match="no parameters"):
+            read, _ = read_trials_file(tmp_path / "trials.csv", given, levels)
+        assert set(read[name]) == {"NA", "None"}
