@@ -239,6 +239,10 @@ def test_the_command_line_adds_a_campaign_in_place(tmp_path):
     again = run(app, [*grow, "2026-11"])
     assert again.exit_code == 2
     assert "already" in again.output
+    dropped = run(app, ["drop", str(file), "--name", "2026-11", "--json"])
+    assert [one["name"] for one in json.loads(dropped.stdout)["campaigns"]] == ["study 0", "study 1", "study 2"]
+    assert len(PretrainedCovariance.load(file).campaigns) == 3
+    assert run(app, ["drop", str(file), "--name", "2026-11"]).exit_code == 2
     assert "no date known" in " ".join(run(app, ["show", str(tmp_path / "other.mkbo.json")]).stdout.split())
 
 

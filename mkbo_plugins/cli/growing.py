@@ -1,4 +1,4 @@
-"""The command ``mkbo add``."""
+"""The commands ``mkbo add`` and ``mkbo drop``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,24 +12,29 @@ from mkbo_plugins.covariance.container import check_replaceable
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.messages.commands import plain_errors
 from mkbo_plugins.messages.terminal import Terminal
-from mkbo_plugins.pretraining.growing import add_campaign
+from mkbo_plugins.pretraining.growing import add_campaign, drop_campaign
 from mkbo_plugins.tables.inputfiles import read_trials_file
+
+FILE = typer.Argument(help="A saved covariance of campaigns, of mkbo pretrain --by.")
+OUT = typer.Option(help="File to write; FILE itself is replaced if left out.")
+JOBS = typer.Option(help="Parallel workers; -1 for all cores.")
+JSON = typer.Option("--json", help="Print what is known then as JSON.")
 
 
 def add(
-    file: Annotated[Path, typer.Argument(help="A saved covariance of campaigns, of mkbo pretrain --by.")],
+    file: Annotated[Path, FILE],
     table: Annotated[Path, TABLE],
     name: Annotated[str, typer.Option(help="What the new campaign is called.")],
     target: Annotated[str | None, typer.Option(help="Target column, if not called as that of the others.")] = None,
     date: Annotated[
         str | None, typer.Option(help="Its day, as 2026-11-03, or first and last one, as 2026-11-03/2026-11-20.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="File to write; FILE itself is replaced if left out.")] = None,
+    out: Annotated[Path | None, OUT] = None,
     groups: Annotated[str | None, GROUPS] = None,
     noise: Annotated[str | None, NOISE] = None,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows that lack a value.")] = False,
-    jobs: Annotated[int, typer.Option(help="Parallel workers; -1 for all cores.")] = -1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what is known then as JSON.")] = False,
+    jobs: Annotated[int, JOBS] = -1,
+    as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Add a campaign to a covariance of campaigns, without training on the others again.
 
@@ -53,10 +58,36 @@ def add(
             missing="drop" if drop_missing else "error",
             n_jobs=jobs,
         )
-        grown.save(written)
-        if as_json:
-            print_json({"file": str(written), **summary(grown)})
-        else:
-            console = Terminal()
-            print_summary(console, grown)
-            console.print(f"saved as {written}", soft_wrap=True)
+        _save(grown, written, as_json=as_json)
+
+
+def drop(
+    file: Annotated[Path, FILE],
+    name: Annotated[str, typer.Option(help="What the campaign to leave out is called.")],
+    out: Annotated[Path | None, OUT] = None,
+    jobs: Annotated[int, JOBS] = -1,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Leave a campaign out of a covariance of campaigns, without training on the others again.
+
+    Coordinate weights and noise stay those that it may have had a part in. FILE is replaced as a whole or not at all.
+    Exit codes: 0 saved; 2 an input cannot be used; 130 interrupted.
+
+    Example: mkbo drop runs.mkbo.json --name 2026-11
+    """
+    with plain_errors():
+        written = file if out is None else out
+        check_writable(written, [] if out is None else [file])
+        cov = PretrainedCovariance.load(file)
+        check_replaceable(written)
+        _save(drop_campaign(cov, name, n_jobs=jobs), written, as_json=as_json)
+
+
+def _save(cov: PretrainedCovariance, path: Path, *, as_json: bool) -> None:
+    cov.save(path)
+    if as_json:
+        print_json({"file": str(path), **summary(cov)})
+    else:
+        console = Terminal()
+        print_summary(console, cov)
+        console.print(f"saved as {path}", soft_wrap=True)

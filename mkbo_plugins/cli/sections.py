@@ -111,6 +111,7 @@ def campaign_section(campaign: Campaign, advice: Advice) -> list[str]:
         said = (
             "How well the predictions of earlier campaigns rank the outcomes so far: 1 is the same order, -1 reversed"
         )
+        said += f"; chance alone gives up to about {2 / np.sqrt(len(trials.y) - 1):.2f} with {len(trials.y)} outcomes"
         left = len(advice.most_like) - SHOWN_CAMPAIGNS
         said += f"; {left} more are less like it" if left > 0 else ""
         parts += [heading("Earlier campaigns most like this one", 3), picture(svg_of(drawn.figure), said)]
