@@ -151,8 +151,8 @@ def _check_name(name: Any, campaigns: Sequence[CampaignRecord]) -> None:
         raise TableError(f"name (--name) must be a text of 1 to {CHARACTERS} characters, got {name!r:.60}")
     if name in [campaign.name for campaign in campaigns]:
         raise TableError(
-            f"name (--name): a campaign is called {name!r:.60} already; give another name, or leave that one out first, "
-            "with drop_campaign (mkbo drop)"
+            f"name (--name): a campaign is called {name!r:.60} already; give another name, or leave that one out "
+            "first, with drop_campaign (mkbo drop)"
         )
     if len(campaigns) == CAMPAIGNS:
         raise TableError(f"a covariance takes at most {CAMPAIGNS} campaigns; drop one, or train on fewer")
