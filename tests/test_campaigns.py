@@ -12,6 +12,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.kernels import Kernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from scipy.stats import norm
 from skopt.space import Real
 from typer.testing import CliRunner
 
@@ -22,6 +23,7 @@ from mkbo_plugins.cli import app
 from mkbo_plugins.core import SquaredExponential
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.core.training.normal_scores import normal_scores
 from mkbo_plugins.core.training.shared_ard import SharedArd
 from mkbo_plugins.errors import FitError, KernelError, SampleWarning, SpaceError, TableError, TableWarning
 from mkbo_plugins.pretraining import campaigns as training
@@ -63,8 +65,8 @@ def test_each_campaign_is_named_and_predicts_in_its_own_unit(cov):
         assert campaign.target_mean == pytest.approx(own["y"].mean())
         assert campaign.target_spread == pytest.approx(own["y"].std(ddof=0))
         predicted = cov.fixed.campaigns(cov.to_coordinates(own[list(SPACE.names)]))[:, i]
-        standardised = (own["y"] - campaign.target_mean) / campaign.target_spread
-        assert np.corrcoef(predicted, standardised)[0, 1] > 0.95
+        scores = norm.ppf((own["y"].rank() - 0.5) / len(own))
+        assert np.corrcoef(predicted, scores)[0, 1] > 0.95
         assert campaign.explained > 0.5
 
 
@@ -90,17 +92,25 @@ def test_each_campaign_is_the_posterior_mean_of_its_own_measurements(monkeypatch
     for i, campaign in enumerate(cov.campaigns):
         rows = table[table["study"] == campaign.name]
         Z = cov.to_coordinates(rows[list(SPACE.names)])
-        y = (rows["y"].to_numpy() - campaign.target_mean) / campaign.target_spread
+        weight = rows["w"].to_numpy() if given == "weights" else np.ones(len(rows))
+        y, deviation = normal_scores(
+            rows["y"].to_numpy(),
+            weight if given == "weights" else None,
+            rows["s"].to_numpy() if given == "noise" else None,
+        )
         # Known noise is of single measurements, the common one of a setting, whose measurements are joined.
         setting = rows.groupby(list(SPACE.names), sort=False).ngroup().to_numpy()
         member = np.eye(setting.max() + 1)[setting]
-        weight = rows["w"].to_numpy() if given == "weights" else np.ones(len(rows))
         variance = noise / weight * np.mean(member.T @ weight / member.sum(axis=0))
-        if given == "noise":
-            precision = (campaign.target_spread / rows["s"].to_numpy()) ** 2
-            y, variance = (member.T @ (precision * y)) / (member.T @ precision), noise + 1 / (member.T @ precision)
-        else:
-            y, variance = (member.T @ (y / variance)) / (member.T @ (1 / variance)), 1 / (member.T @ (1 / variance))
+        precision = deviation**-2 if given == "noise" else 1 / variance
+        y, variance = (member.T @ (precision * y)) / (member.T @ precision), 1 / (member.T @ precision)
+        share = member.T @ weight / member.sum(axis=0) if given == "weights" else None
+        y, spread = (
+            y - np.average(y, weights=share),
+            np.sqrt(np.average((y - np.average(y, weights=share)) ** 2, weights=share)),
+        )
+        y = y / spread
+        variance = noise + variance / spread**2 if given == "noise" else variance
         _, first = np.unique(setting, return_index=True)
         gram = amplitude * kernel.gram(Z[first]) + np.diag(variance)
         mean = np.average(y, weights=1 / variance)

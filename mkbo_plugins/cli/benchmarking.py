@@ -28,6 +28,10 @@ def benchmark(
     paper: Annotated[
         bool, typer.Option("--paper", help="The paper's three experiments, two on analogues of its data: minutes.")
     ] = False,
+    published: Annotated[
+        str | None,
+        typer.Option(help="Libraries of earlier campaigns on a public benchmark: salinas or lcbench. Hours."),
+    ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Paired seeds instead of the usual number.")] = None,
     trials: Annotated[
         int | None, typer.Option(min=1, help="Trials after the three starting points, instead of 30 (15 with --smoke).")
@@ -62,13 +66,20 @@ def benchmark(
     With --paper, the three experiments of Shilton et al., arXiv 1802.05370: the simulated one as printed, two devices,
     and alloys with a utility of their phases. The last two's data are private, so public ones stand for them; without
     --data, only the first is run. Unless --seeds says otherwise there are 10, 40 and 10 repetitions.
+
+    With --published, one task of a public benchmark is left out and the others are the library: salinas (--problem
+    deepar, xgboost or nas102) prints gains over random search beside the published ones, lcbench (--problem a data set)
+    regrets for several sizes of the library, with --control shuffled of libraries that say nothing.
     """
     console = Terminal()
     with plain_errors(GOES_ON):
-        if paper:
-            choices: dict[str, object] = {"--smoke": smoke, "--claim": claim, "--problem": problem, "--model": model}
-            choices |= {"--pairs": pairs, "--own-starts": own_starts, "--control": control}
-            _check_alone(choices | {"--acquisition": acquisition, "--repeats": repeats})
+        choices: dict[str, object] = {"--smoke": smoke, "--claim": claim, "--model": model, "--pairs": pairs}
+        choices |= {"--own-starts": own_starts, "--acquisition": acquisition, "--repeats": repeats}
+        if published is not None:
+            _check_alone("--published", choices | {"--paper": paper})
+            _published(console, out, data, published, tuple(problem or ()), seeds, trials, trainer, control, jobs)
+        elif paper:
+            _check_alone("--paper", choices | {"--problem": problem, "--control": control})
             _paper(console, out, data, seeds, trials or TRIALS, trainer, jobs)
         else:
             from mkbo_plugins.experiments.benchmark.runner import Plan
@@ -142,10 +153,46 @@ def _benchmark(
     )
 
 
-def _check_alone(choices: dict[str, object]) -> None:
+def _check_alone(said: str, choices: dict[str, object]) -> None:
     given = [option for option, value in choices.items() if value]
     if given:
-        raise MkboError(f"--paper says what is run, so {given} cannot be chosen; leave them out")
+        raise MkboError(f"{said} says what is run, so {given} cannot be chosen; leave them out")
+
+
+def _published(
+    console: Terminal,
+    out: Path,
+    data: Path | None,
+    name: str,
+    problems: tuple[str, ...],
+    seeds: int | None,
+    trials: int | None,
+    trainer: str | None,
+    control: str | None,
+    jobs: int,
+) -> None:
+    from mkbo_plugins.covariance.record import TRAINERS
+    from mkbo_plugins.experiments.published.lcbench import run_lcbench
+    from mkbo_plugins.experiments.published.salinas import run_salinas
+    from mkbo_plugins.experiments.store import make_folder
+    from mkbo_plugins.messages.progress import progress_bar
+
+    _chosen("--published", (name,), ("salinas", "lcbench"), ())
+    _chosen("--trainer", (trainer,) if trainer else (), TRAINERS, ())
+    _chosen("--control", (control,) if control else (), ("shuffled",) if name == "lcbench" else (), ())
+    if data is None:
+        raise MkboError("--published needs --data, the folder with the benchmark's tables")
+    make_folder(out)
+    given = {key: value for key, value in {"seeds": seeds, "trials": trials, "trainer": trainer}.items() if value}
+    with progress_bar("campaigns") as report:
+        arguments = {**given, "n_jobs": jobs, "report": report}
+        if name == "salinas":
+            result = run_salinas(data, out, families=problems, **arguments)  # type: ignore[arg-type]
+        else:
+            result = run_lcbench(data, out, datasets=problems, shuffle=control is not None, **arguments)  # type: ignore[arg-type]
+    write_atomically(out / f"{name}.csv", result.to_csv(index=False).encode())
+    console.print(result.round(4).to_string(index=False), soft_wrap=True)
+    console.print(f"The table is in {(out / f'{name}.csv').resolve()}", soft_wrap=True)
 
 
 def _paper(

@@ -97,6 +97,14 @@ def pretrain(
     parameters: Annotated[list[str] | None, PARAMETERS] = None,
     levels: Annotated[list[str] | None, LEVELS] = None,
     log_target: Annotated[bool, typer.Option("--log-target", help="Train on the target's logarithm.")] = False,
+    rank_target: Annotated[
+        bool | None,
+        typer.Option(
+            "--rank-target/--no-rank-target",
+            help="Train on normal scores of the target's ranks; usual unless --log-target, --noise or labels.",
+            show_default=False,
+        ),
+    ] = None,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows that lack a value.")] = False,
     max_rows: Annotated[
         int | None,
@@ -164,6 +172,7 @@ def pretrain(
             "groups": groups,
             "noise": noise,
             "log_target": log_target,
+            "rank_target": rank_target,
             "missing": "drop" if drop_missing else "error",
             "max_rows": max_rows,
             "n_jobs": jobs,

@@ -47,6 +47,7 @@ def _summary_of_one(cov: PretrainedCovariance) -> dict[str, Any]:
         "sigma": cov.sigma,
         "frame": cov.frame,
         "log_target": cov.log_target,
+        "rank_target": cov.ranked is not None or bool(cov.campaigns),
         "fingerprint": cov.fingerprint,
         "space": cov.space.to_dict(),
         "constraints": [constraint.to_spec() for constraint in cov.space.constraints],

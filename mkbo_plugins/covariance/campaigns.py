@@ -38,9 +38,10 @@ class CampaignRecord:
     rows
         Number of its rows.
     target_mean, target_spread
-        Mean and standard deviation of its outcomes, in units of which it was made comparable to the others.
+        Mean and standard deviation of its outcomes.
     loo_mse
-        Leave-one-out mean squared error of its prediction, in units of the square of that standard deviation.
+        Leave-one-out mean squared error of its prediction, in units of the variance of what was predicted: the normal
+        scores of its outcomes' ranks, by which campaigns are comparable.
     date
         Its day, ``"2026-11-03"``, or its first and last one, ``"2026-11-03/2026-11-20"``; None where nobody said.
     added

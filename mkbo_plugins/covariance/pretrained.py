@@ -37,6 +37,7 @@ from mkbo_plugins.covariance.content import (
     encode_space,
 )
 from mkbo_plugins.covariance.limits import CANCELLED, DIAGONAL, SPREAD, TABLES, VALUE
+from mkbo_plugins.covariance.ranked import RankedTarget
 from mkbo_plugins.covariance.record import TrainingRecord
 from mkbo_plugins.errors import ArtefactError, KernelError, TableError
 from mkbo_plugins.space.levels import widened_points, widened_weights
@@ -94,7 +95,9 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         What further tables, by which the kernel is re-weighted too, were and how their machines were chosen.
     campaigns
         What the campaigns were whose mean is predicted, in the order of `fixed.campaigns`; empty for a table of
-        one alone. Predictions are in units of a campaign's standard deviation then.
+        one alone. Predictions are normal scores then.
+    ranked
+        Scores and values of the target if the machine was trained on normal scores of its ranks, else None.
     shared
         How campaigns were learned from, for `mkbo_plugins.add_campaign`; None of one table, and in older files.
     """
@@ -106,6 +109,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
     log_target: bool = False
     earlier: tuple[TrainingRecord, ...] = ()
     campaigns: tuple[CampaignRecord, ...] = ()
+    ranked: RankedTarget | None = None
     shared: SharedFit | None = None
 
     def __post_init__(self) -> None:
@@ -326,14 +330,17 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         """Return the machine's prediction g(x) in the table's units, (n,), at points in raw units.
 
         Of labels, it is the decision value: above 0 for the label that counts as 1. Of campaigns, it is the mean of
-        what they predict, each in standard deviations of its own outcomes above their mean.
+        what they predict, each in standard deviations of the normal scores of its own outcomes' ranks.
         """
         return finite(self.predict_at_coordinates(self.to_coordinates(X)))
 
     def predict_at_coordinates(self, Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """Return `predict` at frame coordinates (n, d), with nothing checked."""
         g = np.asarray(self.fixed.prediction(Z))
-        return np.exp(g) if self.log_target and not self.campaigns else g
+        if self.campaigns:
+            return g
+        g = g if self.ranked is None else self.ranked.value_of(g)
+        return np.exp(g) if self.log_target else g
 
     def most_like(self, X: Any, y: Any) -> tuple[tuple[str, float], ...]:
         """Return the campaigns in the order of how well their predictions rank a target's outcomes, best first.
@@ -372,6 +379,8 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         further: dict[str, Any] = {"earlier": earlier} if earlier else {}
         if self.fixed.campaigns is not None:
             further["campaigns"] = encode_campaigns(self.fixed.campaigns, self.campaigns, self.shared)
+        if self.ranked is not None:
+            further["ranked"] = self.ranked.to_content()
         return further | {
             **encode_points(self.fixed.decision.table),
             "bias": self.bias,
@@ -418,6 +427,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             log_target=content.flag("log_target"),
             earlier=tuple(TrainingRecord.from_content(table.below("record")) for table in earlier),
             campaigns=records,
+            ranked=RankedTarget.from_content(content.below("ranked")) if "ranked" in content.values else None,
             shared=shared,
         )
 

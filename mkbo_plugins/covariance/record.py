@@ -23,8 +23,8 @@ class TrainingRecord:
     rows
         Number of rows trained on.
     target_mean, target_spread
-        Mean and standard deviation of the target over these rows, by their weights, after the logarithm if one was
-        taken.
+        Mean and standard deviation of the target over these rows, by their weights, as it was trained on: after the
+        logarithm if one was taken, and in normal scores if it was ranked.
     task
         ``"regression"`` or ``"classification"``.
     trainer

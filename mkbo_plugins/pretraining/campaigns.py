@@ -38,7 +38,7 @@ MOST_CAMPAIGNS, MOST_ROWS = 10, 150
 MOST_COEFFICIENTS = 160_000
 """Landmarks times campaigns, where nobody says how many landmarks: what a saved file has room for."""
 
-LEAST_NOISE = 1e-6
+LEAST_NOISE = 1e-5
 """Noise variance, in units of a campaign's variance, below which coefficients would only amplify rounding."""
 
 CANCELLED = 1e-10
@@ -145,7 +145,9 @@ def assembled(
         decision_mean=float(predictions.mean()),
         decision_spread=float(predictions.std()),
     )
-    cov = PretrainedCovariance(space, settings.frame, fixed, record, settings.log_target, (), records, shared)
+    cov = PretrainedCovariance(
+        space, settings.frame, fixed, record, settings.log_target, campaigns=records, shared=shared
+    )
     return Fitted(cov, notes)
 
 

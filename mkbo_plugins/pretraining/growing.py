@@ -204,6 +204,7 @@ class _Library(NamedTuple):
             trainer=self.cov.record.trainer,  # type: ignore[arg-type]
             grids={name: getattr(self.shared, name) for name in GRIDS},
             log_target=self.cov.log_target,
+            ranked=True,
             max_rows=self.shared.max_rows,
             n_jobs=n_jobs,
             progress=progress,

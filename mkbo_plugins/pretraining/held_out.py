@@ -16,6 +16,7 @@ from mkbo_plugins.errors import TableError
 from mkbo_plugins.pretraining import long_tables
 from mkbo_plugins.pretraining.trainers import held_out_error, machine_weights, noise_weights
 from mkbo_plugins.tables.labels import balanced_weights
+from mkbo_plugins.tables.ranking import by_rank
 from mkbo_plugins.tables.replicates import joined_replicates
 from mkbo_plugins.tables.table import Task, TrainingTable, read_table
 
@@ -80,23 +81,23 @@ def held_out(
             "how well each predicts its own rows"
         )
     task: Task = "classification" if record.task == "classification" else "regression"
-    data = joined_replicates(
-        read_table(
-            table,
-            record.target,
-            cov.space,
-            task=task,
-            log_target=cov.log_target,
-            groups=groups,
-            sample_weight=sample_weight,
-            noise=noise,
-            missing=missing,
-        )
+    data = read_table(
+        table,
+        record.target,
+        cov.space,
+        task=task,
+        log_target=cov.log_target,
+        groups=groups,
+        sample_weight=sample_weight,
+        noise=noise,
+        missing=missing,
     )
+    values = joined_replicates(data).y
+    data = joined_replicates(data if cov.ranked is None else by_rank(data))
     X = np.asarray(cov.space.to_coordinates(data.X, cov.frame))
     if len(X) > record.rows:
         used = farthest_point_subset(X, record.rows)
-        X, data = X[used], data.rows(used)
+        X, data, values = X[used], data.rows(used), values[used]
     if not set(map(tuple, cov.support)) <= set(map(tuple, X)):
         raise TableError(
             f"the table is not the one that the covariance was trained on ({record.rows} rows, target "
@@ -112,7 +113,7 @@ def held_out(
             "values, weights or groups of the table are not those that the covariance was trained on: held-out errors "
             "differ"
         )
-    values, predicted = data.y, data.y + residuals
+    predicted = data.y + residuals if cov.ranked is None else cov.ranked.value_of(data.y + residuals)
     if cov.log_target:
         values, predicted = np.exp(values), np.exp(predicted)
     return HeldOut(values, predicted, data.numbers, data.classes)

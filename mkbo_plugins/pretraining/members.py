@@ -136,12 +136,12 @@ def _column(source: Source, name: Any, argument: str, purpose: str) -> Any:
 
 
 class Campaign(NamedTuple):
-    """A campaign's name, and its rows with outcomes in units of their standard deviation, less their mean.
+    """A campaign's name, and its rows with outcomes that can be compared with those of others.
 
     Parameters
     ----------
     mean, spread
-        What was taken off its outcomes, and what they were divided by.
+        Mean and standard deviation of its own outcomes.
     date
         When it was, as in `mkbo_plugins.covariance.campaigns.CampaignRecord`.
     """
@@ -212,10 +212,10 @@ def _date(told: Members, numbers: Int[np.ndarray, " n"]) -> str | None:
 def campaign_of(
     name: str, data: TrainingTable, space: ParameterSpace, settings: Settings, date: str | None
 ) -> Campaign:
-    """Return a table as a campaign with comparable outcomes."""
-    rows = Rows.of(data, space, settings)
-    mean, spread = mean_and_std(rows.data.y, rows.data.sample_weight)
-    return Campaign(name, replace(rows, data=comparable(rows.data, mean, spread)), mean, spread, date)
+    """Return a table as a campaign with comparable outcomes: normal scores of their ranks."""
+    rows = Rows.of(data, space, replace(settings, ranked=True))
+    moments = mean_and_std(data.y, data.sample_weight)
+    return Campaign(name, replace(rows, data=standardised(rows.data)), *moments, date)
 
 
 def _check_names(labels: Sequence[Any], present: Sequence[str], by: str) -> None:
@@ -248,8 +248,9 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:SHOWN])) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
-def comparable(data: TrainingTable, mean: float, spread: float) -> TrainingTable:
+def standardised(data: TrainingTable) -> TrainingTable:
     """Return a table with its outcomes, and what is known of their noise, in units of their standard deviation."""
+    mean, spread = mean_and_std(data.y, data.sample_weight)
     scatter = data.scatter._replace(sum_of_squares=data.scatter.sum_of_squares / spread**2)
     noise = None if data.noise is None else data.noise / spread
     return replace(data, y=(data.y - mean) / spread, noise=noise, scatter=scatter)

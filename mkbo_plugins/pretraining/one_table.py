@@ -18,6 +18,7 @@ from mkbo_plugins.core.training.ard import mean_and_std
 from mkbo_plugins.core.training.subset import farthest_point_subset
 from mkbo_plugins.covariance.limits import SUPPORT
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
+from mkbo_plugins.covariance.ranked import RankedTarget
 from mkbo_plugins.covariance.record import Trainer, TrainingRecord
 from mkbo_plugins.errors import FitError, MkboWarning, SampleWarning
 from mkbo_plugins.pretraining import long_tables
@@ -26,6 +27,7 @@ from mkbo_plugins.pretraining.trainers import Trained, ard_fit, grid_values, hel
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, as_array
 from mkbo_plugins.tables.labels import balanced_weights
+from mkbo_plugins.tables.ranking import by_rank
 from mkbo_plugins.tables.replicates import joined_replicates, replicates_note
 from mkbo_plugins.tables.table import Task, TrainingTable
 
@@ -39,7 +41,7 @@ MOST_JOBS = 10_000
 
 @dataclass(frozen=True)
 class Settings:
-    """How tables are trained on; parameters as for `pretrain`, `template` being its kernel."""
+    """How tables are trained on; parameters as for `pretrain`, `template` being its kernel, `ranked` its choice."""
 
     template: FreeKernel
     ard: bool
@@ -48,6 +50,7 @@ class Settings:
     trainer: Trainer
     grids: dict[str, Any]
     log_target: bool
+    ranked: bool
     max_rows: int | None
     n_jobs: int | None
     progress: bool
@@ -78,6 +81,8 @@ class Rows:
         Numbers of those trained on, (n,).
     note
         What became of replicates, None where there are none.
+    ranked
+        Scores and values of the target, None unless the rows have scores.
     """
 
     space: ParameterSpace
@@ -85,16 +90,21 @@ class Rows:
     X: Float[np.ndarray, "N d"]
     used: Int[np.ndarray, " n"]
     note: str | None = None
+    ranked: RankedTarget | None = None
 
     @classmethod
     def of(cls, data: TrainingTable, space: ParameterSpace, settings: Settings) -> "Rows":
         """Return the rows to train on, one for each setting; of too many, those that fill the space are used."""
-        joined = joined_replicates(data)
-        note = None if joined is data else replicates_note(joined, len(data.y))
+        scored = by_rank(data) if settings.ranked else data
+        ranked = RankedTarget.of(scored.y, data.y) if settings.ranked else None
+        joined = joined_replicates(scored)
+        note = None if joined is scored else replicates_note(joined, len(data.y))
+        if note is not None and ranked is not None and joined.counts is not None:
+            note = f"{note}, in normal scores"
         X = np.asarray(space.to_coordinates(joined.X, settings.frame))
         most = long_tables.STAND_INS if settings.max_rows is None else settings.max_rows
         used = np.arange(len(X)) if len(X) <= most else farthest_point_subset(X, most)
-        return cls(space, joined, X, used, note)
+        return cls(space, joined, X, used, note, ranked)
 
     @property
     def trained(self) -> Float[np.ndarray, "n d"]:
@@ -137,7 +147,7 @@ def fit_table(rows: Rows, settings: Settings, shared: FreeKernel | None = None) 
         sample = replace(sample, sample_weight=balanced_weights(sample.y, sample.sample_weight))
     if in_full or settings.max_rows is not None or settings.task == "classification":
         trained = train(rows, sample, settings, shared)
-        of_sample = None if in_full else _sample_note(trained.decision, rows.X, rows.data, rows.used)
+        of_sample = None if in_full else _sample_note(trained.decision, rows)
     else:
         recorded, trained = rows.data, _train_stand_ins(rows, sample, settings, shared)
         of_sample = _stand_ins_note(rows, trained.loo_mse)
@@ -163,7 +173,8 @@ def fit_table(rows: Rows, settings: Settings, shared: FreeKernel | None = None) 
         classes=sample.classes,
     )
     fixed = measure(trained.decision, rows.trained)
-    return Fitted(PretrainedCovariance(rows.space, settings.frame, fixed, record, settings.log_target), notes)
+    cov = PretrainedCovariance(rows.space, settings.frame, fixed, record, settings.log_target, ranked=rows.ranked)
+    return Fitted(cov, notes)
 
 
 def train(rows: Rows, sample: TrainingTable, settings: Settings, shared: FreeKernel | None = None) -> Trained:
@@ -241,21 +252,23 @@ def _stand_ins_note(rows: Rows, error: float) -> SampleWarning:
     return SampleWarning(
         f"{len(rows.used)} of {len(rows.X)} {what} that fill the space stand for all: each has the value of a "
         f"regression on all {what}, which predicts those held out with a root mean squared error of "
-        f"{np.sqrt(error):.4g}, their "
+        f"{np.sqrt(error):.4g}{'' if rows.ranked is None else ' (in normal scores)'}, their "
         f"standard deviation being {rows.data.y.std():.4g}; max_rows (--max-rows) trains on so many {what} alone",
         rows=tuple(map(int, rows.data.numbers[rows.used])),
     )
 
 
-def _sample_note(
-    decision: DecisionFunction, X: Float[np.ndarray, "N d"], data: TrainingTable, used: Int[np.ndarray, " n"]
-) -> SampleWarning:
+def _sample_note(decision: DecisionFunction, rows: Rows) -> SampleWarning:
+    X, data, used = rows.X, rows.data, rows.used
     others = np.setdiff1d(np.arange(len(X)), used)
     blocks = np.array_split(others, 1 + len(others) // MOST_AT_ONCE)
     predicted, values = np.concatenate([np.asarray(decision(X[block])) for block in blocks]), data.y[others]
     if data.classes is None:
         error = float(np.sqrt(np.mean((predicted - values) ** 2)))
-        quality = f"with a root mean squared error of {error:.4g}, their standard deviation being {values.std():.4g}"
+        unit = "" if rows.ranked is None else " (in normal scores)"
+        quality = (
+            f"with a root mean squared error of {error:.4g}{unit}, their standard deviation being {values.std():.4g}"
+        )
     else:
         quality = f"rightly in {np.mean(predicted * values > 0):.0%}"
     what = "rows" if data.counts is None else "settings"

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -48,6 +48,7 @@ def pretrain(
     noise: Any = None,
     missing: Literal["error", "drop"] = "error",
     log_target: bool = False,
+    rank_target: bool | None = None,
     max_rows: int | None = None,
     n_jobs: int | None = None,
     progress: bool = True,
@@ -95,7 +96,7 @@ def pretrain(
         kind, as with `by`, called by their studies' names or numbered.
     by
         Name of a column that says which campaign a row is of, such as earlier studies, machines or data sets. The
-        outcomes of each are taken in units of their standard deviation, less their mean. One machine is trained on what
+        outcomes of each are taken as normal scores of their ranks, as for `rank_target`. One machine is trained on what
         campaigns have in common, the mean of their predictions; in covariance models, the covariance of these
         predictions over campaigns is added to its moment. All share coordinate weights, which the longest ten campaigns
         give. A single campaign is as its table without `by`.
@@ -104,8 +105,8 @@ def pretrain(
         with its first and last day; nothing is learned from them.
     C, sigma, epsilon
         Value or values to try, instead of the default grids: C and epsilon in the target's units (after the
-        logarithm if one is taken; for labels C has no unit, and there is no epsilon), sigma in squared frame
-        coordinates. For kernels without a sigma, the weights are divided by it.
+        logarithm, or in normal scores, if these are taken; for labels C has no unit, and there is no epsilon), sigma in
+        squared frame coordinates. For kernels without a sigma, the weights are divided by it.
     groups
         Column name or labels (N,); rows of one group are left out together. Rows of the same settings are so in any
         case. Of several tables, a column name for all or a list with one entry for each, as for `sample_weight` and
@@ -121,6 +122,11 @@ def pretrain(
         What to do with rows that lack a value: ``"error"``, or ``"drop"`` with a warning that lists them.
     log_target
         Train on the logarithm of the target.
+    rank_target
+        Train on normal scores of the target's ranks, which no unit, scale or tail of its distribution changes;
+        predictions are turned back to values. Noise becomes what it changes of a score. None does so unless something
+        else is said of the target in its own units, by `C`, `epsilon`, `noise` or `log_target`, or it is a label.
+        Outcomes of campaigns are ranked within each in any case.
     max_rows
         Most rows to train on. Of a longer table, rows that fill the space (each as far as can be from those before it,
         in frame coordinates) are the whole table to weights, leave-one-out and support vectors; a warning names them
@@ -167,7 +173,9 @@ def pretrain(
     Gaussian process that is the model of all rows, whose noise their scatter tells. Of labels all rows are trained on,
     and those of a setting held out together. `max_rows` counts settings then, and of labels rows.
     """
-    _check_settings(frame, task, trainer, combine, {"ard": ard, "log_target": log_target, "progress": progress})
+    flags = {"ard": ard, "log_target": log_target, "progress": progress}
+    flags |= {} if rank_target is None else {"rank_target": rank_target}
+    _check_settings(frame, task, trainer, combine, flags)
     check_counts(max_rows, n_jobs)
     if task == "classification" and (epsilon is not None or log_target):
         raise FitError("labels have no tube and no logarithm; leave out epsilon and log_target (--log-target)")
@@ -182,7 +190,18 @@ def pretrain(
                 "trainer='svm' (--trainer svm)"
             )
     settings = Settings(
-        _template(kernel), ard, frame, task, trainer, grids, bool(log_target), max_rows, n_jobs, progress, resume
+        _template(kernel),
+        ard,
+        frame,
+        task,
+        trainer,
+        grids,
+        bool(log_target),
+        _is_ranked(rank_target, task, grids, noise, log_target=log_target),
+        max_rows,
+        n_jobs,
+        progress,
+        resume,
     )
     if combine == "pool":
         (table, target), by = pooled(table, target, space, by), CAMPAIGN if by is None else by
@@ -264,6 +283,17 @@ def _check_size(space: ParameterSpace) -> None:
             f"the space has {count} parameters and levels, and a covariance takes at most {COORDINATES}; leave out "
             "what hardly matters, as with ignore (--ignore) or parameters (--parameters)"
         )
+
+
+def _is_ranked(rank_target: bool | None, task: Task, grids: Mapping[str, Any], noise: Any, *, log_target: bool) -> bool:
+    """Return whether the target is taken by rank: if so asked, or nothing given is in its units."""
+    stated = log_target or noise is not None or any(grids[name] is not None for name in ("C", "epsilon"))
+    if rank_target and (log_target or task == "classification"):
+        raise FitError(
+            "rank_target (--rank-target) is for numbers, whose ranks no logarithm changes; leave out "
+            f"{'log_target (--log-target)' if log_target else 'one of it and labels'}"
+        )
+    return task == "regression" and not stated if rank_target is None else bool(rank_target)
 
 
 def _template(kernel: str | FreeKernel) -> FreeKernel:

@@ -22,14 +22,15 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
         "gp": f"Gaussian process of {len(cov.alpha)} rows",
     }[record.trainer]
     unit = " in units of the logarithm" if cov.log_target else ""
-    unit = " in standard deviations of a campaign" if cov.campaigns else unit
-    rows = [("table", f"{record.rows} rows, target {record.target}{' (logarithm)' if cov.log_target else ''}")]
+    unit = " in normal scores" if cov.ranked or cov.campaigns else unit
+    scale = " (logarithm)" if cov.log_target else " (by rank)" if cov.ranked or cov.campaigns else ""
+    rows = [("table", f"{record.rows} rows, target {record.target}{scale}")]
     if labels:
         right = 1 - record.loo_mse / 4
         rows.append(("fit", f"{right:.0%} of held-out labels are right, each class weighing the same ({verdict})"))
     else:
         rows += [
-            ("fit", f"held-out predictions explain {quality:.0%} of the target's variance ({verdict})"),
+            ("fit", f"held-out predictions explain {quality:.0%} of the target's variance{scale} ({verdict})"),
             (
                 "error",
                 f"leave-one-out root mean squared error {np.sqrt(cov.loo_mse):.4g}{unit}, the target's standard "
@@ -69,7 +70,7 @@ def describe_prediction(cov: PretrainedCovariance) -> str:
     target = cov.record.target
     if cov.record.task == "classification":
         return f"decision value for {target}"
-    return f"{target}, predicted{', standard deviations' if cov.campaigns else ''}"
+    return f"{target}, predicted{', standard deviations by rank' if cov.campaigns else ''}"
 
 
 def describe_parameters(cov: PretrainedCovariance) -> list[tuple[str, str, str, Sensitivity]]:

@@ -58,7 +58,9 @@ class TableForecast:
             target = member.record.target
             prediction = f"the table predicts {predicted:.4g} {target}"
             if member.campaigns:
-                prediction = f"the campaigns predict {target} {predicted:.2g} standard deviations above their means"
+                prediction = (
+                    f"by rank, the campaigns predict {target} {predicted:.2g} standard deviations above their means"
+                )
             if member.record.task == "classification":
                 label = int(predicted > 0)
                 name = repr(member.record.classes[label]) if member.record.classes else f"label {2 * label - 1}"

@@ -1,8 +1,8 @@
 """Exact Gaussian processes over a pool, their fixed parts being computed once for each candidate tried."""
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.core.gp.moments import Moments, posterior_moments
-from mkbo_plugins.core.gp.pool import Pool, PoolParts
+from mkbo_plugins.core.gp.pool import Known, Pool, PoolParts
 from mkbo_plugins.core.gp.posterior import FormPosterior, PosteriorDensity
 from mkbo_plugins.core.mixture.kernel_mixture import fit_kernel_mixture
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
@@ -47,6 +48,62 @@ class LookupParts(PoolParts):
 
 
 @dataclass(frozen=True, eq=False)
+class TriedParts:
+    """The fixed parts of a covariance from the candidates tried to all, of a pool too large for matrices between all.
+
+    Parameters
+    ----------
+    fixed
+        The fixed parts.
+    pool
+        Frame coordinates of all candidates, (M, d).
+    """
+
+    fixed: PretrainedComponents
+    pool: np.ndarray
+    _rows: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    _diagonals: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def coarse(self) -> "TriedParts":
+        """Itself, being as fast as can be."""
+        return self
+
+    def rough(self, names: Iterable[str], X: np.ndarray, Y: np.ndarray) -> None:
+        """Return None: they are never slow."""
+
+    @property
+    def tables(self) -> int:
+        """Number of tables."""
+        return self.fixed.tables
+
+    def components(
+        self, names: Iterable[str], X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False
+    ) -> dict[str, Known]:
+        """Return what `LookupParts.components` does; elementwise, of candidates with themselves."""
+        names = tuple(names)
+        if not names:
+            return {}
+        rows = X[:, 0].astype(int)
+        if elementwise:
+            return {name: Known(self._diagonal(name)[rows]) for name in names}
+        columns = rows if Y is None else Y[:, 0].astype(int)
+        return {name: Known(np.stack([self._row(name, int(i))[columns] for i in rows])) for name in names}
+
+    def _row(self, name: str, i: int) -> np.ndarray:
+        if (name, i) not in self._rows:
+            found = self.fixed.components((name,), self.pool[i : i + 1], self.pool)
+            self._rows[name, i] = np.asarray(found[name].value)[0]
+        return self._rows[name, i]
+
+    def _diagonal(self, name: str) -> np.ndarray:
+        if name not in self._diagonals:
+            found = self.fixed.components((name,), self.pool, elementwise=True)
+            self._diagonals[name] = np.asarray(found[name].value)
+        return self._diagonals[name]
+
+
+@dataclass(frozen=True, eq=False)
 class Lookup:
     """A problem seen through a covariance pre-trained on its table.
 
@@ -57,12 +114,12 @@ class Lookup:
     cov
         The covariance.
     folder
-        Where what is computed once is kept.
+        Where what is computed once is kept; None computes it only of candidates tried, and keeps it in memory.
     """
 
     problem: Problem
     cov: PretrainedCovariance
-    folder: Path
+    folder: Path | None
 
     @cached_property
     def unit(self) -> np.ndarray:
@@ -81,9 +138,12 @@ class Lookup:
         return (y - y.mean()) / y.std(ddof=1)
 
     @cached_property
-    def parts(self) -> LookupParts:
+    def parts(self) -> LookupParts | TriedParts:
         """The fixed parts between candidates."""
-        return LookupParts(self.cov.fixed, self.cov.to_coordinates(self.problem.pool_points), self.folder)
+        pool = self.cov.to_coordinates(self.problem.pool_points)
+        return (
+            TriedParts(self.cov.fixed, pool) if self.folder is None else LookupParts(self.cov.fixed, pool, self.folder)
+        )
 
     @cached_property
     def decision(self) -> np.ndarray:
@@ -120,6 +180,7 @@ class Lookup:
 
     def gram(self, name: str) -> np.ndarray:
         """Return a component of the covariance between all candidates, (M, M)."""
+        assert isinstance(self.parts, LookupParts), "matrices between all candidates need a folder"
         return self.parts.between_all(name)
 
     @cached_property
@@ -131,13 +192,18 @@ class Lookup:
     @cached_property
     def candidates(self) -> Pool:
         """The candidates as models of a form see them."""
-        return Pool(self.parts, self.unit)
+        return Pool(self.parts, self.unit)  # type: ignore[arg-type]
 
 
 TRAINERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"gp": {"trainer": "gp"}, "svm": {"trainer": "svm"}, "svm_iso": {"trainer": "svm", "ard": False}}
+    {
+        "gp": {"trainer": "gp"},
+        "svm": {"trainer": "svm"},
+        "svm_iso": {"trainer": "svm", "ard": False, "rank_target": False},
+    }
 )
-"""Settings of `pretrain` by name; ``svm_iso`` is the paper's machine, with one length scale for all parameters."""
+"""Settings of `pretrain` by name; ``svm_iso`` is the paper's machine, with one length scale for all parameters
+and the target as it is."""
 
 
 def train(problem: Problem, trainer: str, frame: Frame = "centred") -> PretrainedCovariance:

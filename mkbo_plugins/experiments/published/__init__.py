@@ -1,0 +1,1 @@
+"""Libraries of earlier campaigns on public benchmarks that others have published results of."""
