@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from mkbo_plugins.covariance.combined import CombinedCovariance
     from mkbo_plugins.covariance.mixture import MixtureCovariance
     from mkbo_plugins.covariance.pretrained import PretrainedCovariance
+    from mkbo_plugins.pretraining.growing import add_campaign, drop_campaign
     from mkbo_plugins.pretraining.mixture import pretrain_mixture
     from mkbo_plugins.pretraining.training import pretrain
     from mkbo_plugins.space.space import ParameterSpace
@@ -17,6 +18,8 @@ __all__ = [
     "MixtureCovariance",
     "ParameterSpace",
     "PretrainedCovariance",
+    "add_campaign",
+    "drop_campaign",
     "pretrain",
     "pretrain_mixture",
 ]
@@ -28,6 +31,7 @@ __getattr__, __dir__, _ = lazy_loader.attach(
         "covariance.combined": ["CombinedCovariance"],
         "covariance.mixture": ["MixtureCovariance"],
         "covariance.pretrained": ["PretrainedCovariance"],
+        "pretraining.growing": ["add_campaign", "drop_campaign"],
         "pretraining.mixture": ["pretrain_mixture"],
         "pretraining.training": ["pretrain"],
         "space.space": ["ParameterSpace"],

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mkbo_plugins import ParameterSpace, pretrain
+from mkbo_plugins import ParameterSpace, add_campaign, drop_campaign, pretrain
 from mkbo_plugins.core.training.svr import LeaveOneOut
 from mkbo_plugins.covariance.base import GRAM_FORMS, Covariance
 from mkbo_plugins.covariance.container import digest
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.pretraining.checkpoint import Checkpoint
+from mkbo_plugins.pretraining.left_out_campaigns import leave_one_campaign_out
 from mkbo_plugins.tables.inputfiles import read_table_file
 from mkbo_plugins.tables.workbooks import workbook_bytes
 
@@ -223,9 +224,21 @@ def public_calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     trained |= {"missing": "error", "log_target": False, "max_rows": 500, "n_jobs": 1, "resume": None, "by": None}
     runs = trained | {"table": table.assign(run=[0, 1] * 5), "by": "run", "groups": None}
     of_runs = pretrain(**runs)
+    of_three = add_campaign(of_runs, table, "new", progress=False)
     return {
         "pretrain": (pretrain, trained),
         "pretrain on campaigns": (pretrain, runs),
+        "add_campaign": (
+            add_campaign,
+            {"cov": of_runs, "table": table, "name": "new", "target": "y", "date": "2026-11-03", "progress": False}
+            | {"groups": None, "sample_weight": None, "noise": None, "missing": "error", "n_jobs": 1},
+        ),
+        "drop_campaign": (drop_campaign, {"cov": of_three, "name": "0", "n_jobs": 1, "progress": False}),
+        "leave_one_campaign_out": (
+            leave_one_campaign_out,
+            {"table": runs["table"], "target": "y", "space": space, "by": "run", "minimise": False, "narrow": True}
+            | {"trials": 6, "form": "stock", "n_jobs": 1, "progress": False, "trainer": "gp"},
+        ),
         "most_like": (of_runs.most_like, {"X": X, "y": X[:, 0]}),
         "gram": (cov.gram, {"X": X, "X2": X, "form": "base", "s": 1.0}),
         "gram_error": (cov.gram_error, {"X": X, "X2": X}),

@@ -32,7 +32,7 @@ from mkbo_plugins.core.components.campaigns import Campaigns
 from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.covariance.base import GRAM_FORMS
-from mkbo_plugins.covariance.campaigns import CampaignRecord
+from mkbo_plugins.covariance.campaigns import CampaignRecord, SharedFit
 from mkbo_plugins.covariance.limits import (
     CHARACTERS,
     CONSTRAINTS,
@@ -102,6 +102,15 @@ def build_campaigns() -> PretrainedCovariance:
     records = tuple(CampaignRecord(f"run {i}", 9 + i, 10.0**i, 2.0, 0.1 * i) for i in range(3))
     alone = build()
     return dataclasses.replace(alone, fixed=dataclasses.replace(alone.fixed, campaigns=pooled), campaigns=records)
+
+
+def build_library() -> PretrainedCovariance:
+    """Return a covariance of three campaigns with dates, to which others can be added."""
+    cov = build_campaigns()
+    shared = SharedFit(1.5, 0.01, True, 40, (0.5, 1.0), None, (2.0,), ("a remark",))
+    first, second, third = cov.campaigns
+    told = dataclasses.replace(first, date="2026-11-03"), dataclasses.replace(second, date="2026-11-03/2027-01-02")
+    return dataclasses.replace(cov, campaigns=(*told, dataclasses.replace(third, added=True)), shared=shared)
 
 
 def build_combined() -> CombinedCovariance:
@@ -524,6 +533,11 @@ def first(**changes):
     return lambda pooled: pooled["members"][0].update(changes)
 
 
+def shared(**changes):
+    """Return an edit of what campaigns share."""
+    return lambda pooled: pooled["shared"].update(changes)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -541,10 +555,22 @@ def first(**changes):
         (first(name="x" * (CHARACTERS + 1)), f"at most {CHARACTERS} characters"),
         (first(rows=0), "'rows' must be a whole number from"),
         (first(target_spread=0.0), "'target_spread' must be a number from"),
+        (first(date="3.11.2026"), "'date' must be a day or two"),
+        (first(date="2026-11-03/2026-11-01"), "'date' must be a day or two"),
+        (first(date=None), "'date' must be text"),
+        (first(added=1), "'added' must be true or false"),
+        (first(added=False), "not as this version writes it"),
+        (shared(amplitude=0.0), "campaigns.shared.'amplitude' must be a number from"),
+        (shared(noise=-1.0), "'noise' must be a number from"),
+        (shared(ard="yes"), "'ard' must be true or false"),
+        (shared(max_rows=2), "'max_rows' must be a whole number from"),
+        (shared(C="1"), "'C' must be a list"),
+        (shared(sigma=[-1.0]), "'sigma' must be a list of numbers"),
+        (shared(notes=[1]), "'notes' must be a list of texts"),
     ],
 )
 def test_campaigns_without_meaning_are_refused(change, words, tmp_path):
-    document = json.loads(build_campaigns().to_bytes())
+    document = json.loads(build_library().to_bytes())
     change(document["content"]["campaigns"])
     refuse(reseal(document, document["content"]), tmp_path, words)
 
@@ -620,9 +646,10 @@ def test_what_is_read_from_a_file_is_bounded(tmp_path):
 def test_a_covariance_of_one_table_is_stored_as_ever():
     """Files and fingerprints of versions without several tables stay as they were."""
     assert build().fingerprint == "1a1e0eea043174a2aea6dc0a3679651c3971cdcc97f339c89c534d13cb74e85d"
+    assert build_campaigns().fingerprint == "ed5f8d9cfe02acc18259b1dab15f57d151dcd0186c5da2113baa18e116fc982a"
 
 
-@pytest.mark.parametrize("make", [build, build_chain, build_combined, build_campaigns])
+@pytest.mark.parametrize("make", [build, build_chain, build_combined, build_campaigns, build_library])
 def test_unchanged_content_resealed_is_accepted(make, tmp_path):
     """The tests above refuse for the reason they name, not for how they write files."""
     cov = make()

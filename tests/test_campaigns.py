@@ -321,7 +321,7 @@ def test_new_levels_and_widened_spaces_keep_campaigns():
         ),
         (lambda t: t, {"by": "study", "resume": "x"}, FitError, "no resume"),
         (lambda t: [t, t], {"by": "study"}, TableError, "combine='pool'"),
-        (lambda t: t, {"combine": "pool"}, TableError, "list of DataFrames"),
+        (lambda t: t, {"combine": "pool"}, TableError, "list of tables"),
     ],
 )
 def test_what_cannot_be_campaigns_is_said(change, arguments, error, words):

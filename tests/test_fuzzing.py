@@ -19,9 +19,9 @@ from tests.fuzzing import (
     try_workbook,
     write_inputs,
 )
-from tests.test_artefact import KERNELS, build, build_campaigns, build_chain, build_combined
+from tests.test_artefact import KERNELS, build, build_campaigns, build_chain, build_combined, build_library
 
-WHOLE = [make().to_bytes() for make in (build, build_chain, build_combined, build_campaigns)]
+WHOLE = [make().to_bytes() for make in (build, build_chain, build_combined, build_campaigns, build_library)]
 WHOLE += [build(kernel).to_bytes() for kernel in KERNELS[1:]]
 
 

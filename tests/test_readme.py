@@ -34,7 +34,7 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch):
     assert len(names["client"]._experiment.completed_trials) == 1
     assert [trial.state.name for trial in names["study"].trials] == ["COMPLETE"] * 6
     assert len(names["result"].func_vals) == 12
-    assert len(names["library"].campaigns) == 3
+    assert [campaign.date for campaign in names["library"].campaigns] == [None, None, None, "2026-11-03"]
 
 
 def test_command_line_blocks_run(tmp_path, monkeypatch):
@@ -49,7 +49,7 @@ def test_command_line_blocks_run(tmp_path, monkeypatch):
     done = pd.read_csv("older_device.csv").head(5).rename(columns={"G_D_ratio": "crystallinity"})
     done.to_csv("done.csv", index=False)
     named = [command[0] for command in commands(README)]
-    assert named == ["check", "pretrain", "show", "suggest", "suggest", "report", "pretrain"]
+    assert named == ["check", "pretrain", "show", "suggest", "suggest", "report", "pretrain", "pretrain", "add"]
     for command in commands(README):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output

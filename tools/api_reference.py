@@ -25,7 +25,7 @@ OTHERS = {
     "mkbo_plugins.space.constraints": ("LinearConstraint",),
     "mkbo_plugins.trials": ("Trials",),
     "mkbo_plugins.inspection": ("inspect_table", "Finding"),
-    "mkbo_plugins.validation": ("held_out", "HeldOut"),
+    "mkbo_plugins.validation": ("held_out", "HeldOut", "leave_one_campaign_out", "LeftOutCampaigns", "LeftOut"),
     "mkbo_plugins.core": ("*",),
     "mkbo_plugins.core.confidence": ("gp_ucb_beta",),
     "mkbo_plugins.errors": ("*",),

@@ -33,7 +33,7 @@ def verdict(plan: Plan, problem: str, seed: int, form: str, data: Path, out: Pat
     y = lookup.problem.outcome[tried]
     if np.ptp(y) == 0:
         return None
-    found = judge(lookup.parts, lookup.points(tried, lookup.unit.shape[1]), y, form=form)
+    found = judge(lookup.parts, lookup.candidates.points(tried, lookup.unit.shape[1]), y, form=form)
     ratios = {"log_ratio": found.log_ratio, "form_log_ratio": found.form_log_ratio, "instead": found.instead}
     return {"problem": problem, "seed": seed, "answer": str(found.answer), "warns": found.warns, **ratios}
 

@@ -25,7 +25,7 @@ from mkbo_plugins.messages.commands import in_options, plain_errors
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.doubts import doubts_of_columns
-from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file
+from mkbo_plugins.tables.inputfiles import read_space_file, read_trials_file
 from mkbo_plugins.tables.inspection import Finding, Severity, inspect_table
 from mkbo_plugins.tables.spacefiles import space_text
 from mkbo_plugins.tables.taken import sums_kept, take_parameters, taken_columns
@@ -64,11 +64,12 @@ def check(
         if write_space is not None:
             _check_new(write_space, space)
         described = None if space is None else read_space_file(space)
-        data, notes = _read(table, described, levels or ())
+        data, records, notes = _read(table, described, levels or ())
         columns, used = list(data.columns), [target, groups, noise, *(described.names if described else ())]
         ignored = check_named("--ignore", ignore, columns, used)
         check_named("--levels", levels, columns, used)
         chosen = chosen_parameters(parameters, columns, used, {"--space": space, "--ignore": ignore})
+        ignored = (*ignored, *(name for name in records if chosen is None and name not in used))
         findings = inspect_table(
             data,
             target,
@@ -121,10 +122,12 @@ def _check_new(path: Path, space: Path | None) -> None:
         raise ArtefactError(f"cannot write {path}: it exists, and is not replaced; name another file")
 
 
-def _read(table: Path, space: ParameterSpace | None, levels: Sequence[str]) -> tuple["pd.DataFrame", list[Finding]]:
-    """Return a table, and how it was read as remarks."""
+def _read(
+    table: Path, space: ParameterSpace | None, levels: Sequence[str]
+) -> tuple["pd.DataFrame", tuple[str, ...], list[Finding]]:
+    """Return a table, its columns that are records of trials, and how it was read as remarks."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        data = read_table_file(table, space, levels)
+        data, records = read_trials_file(table, space, levels)
     notes = [str(one.message) for one in caught if issubclass(one.category, MkboWarning)]
-    return data, [Finding(Severity.REMARK, None, note) for note in notes]
+    return data, records, [Finding(Severity.REMARK, None, note) for note in notes]

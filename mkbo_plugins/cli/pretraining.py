@@ -2,12 +2,14 @@
 
 import warnings
 from collections.abc import Set
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mkbo_plugins.cli.forecasting import Aim, check_aim, forecast_of, print_forecast
 from mkbo_plugins.cli.messages import (
     HOW_TAKEN,
     check_named,
@@ -26,7 +28,7 @@ from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.pretraining.training import pretrain as train
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.doubts import doubts_of_columns
-from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, sheet_of
+from mkbo_plugins.tables.inputfiles import read_space_file, read_trials_file, sheet_of
 from mkbo_plugins.tables.taken import NOTHING_VARIES, sums_kept, take_parameters, taken_columns
 
 if TYPE_CHECKING:
@@ -81,6 +83,9 @@ def pretrain(
         str | None,
         typer.Option(help="Column that says which earlier campaign a row is of; all become one covariance."),
     ] = None,
+    dates: Annotated[
+        str | None, typer.Option(help="Column with the day of each row, as 2026-11-03, for mkbo show to tell.")
+    ] = None,
     trainer: Annotated[Trainer, typer.Option(help="Support vector machine or Gaussian process.")] = Trainer.svm,
     task: Annotated[TaskName, TASK] = TaskName.regression,
     kernel: Annotated[str, typer.Option(help="se, exponential, polynomial or linear.")] = "se",
@@ -110,6 +115,13 @@ def pretrain(
         typer.Option(help="File that keeps the grid search; after an interruption the same command goes on from it."),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Parallel workers; -1 for all cores.")] = -1,
+    forecast: Annotated[
+        Aim | None,
+        typer.Option(
+            help="Say what the campaigns of --by would have saved one another, where large outcomes were looked for, "
+            "or small ones: each is left out in turn, and simulated over its own rows."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
 ) -> None:
     """Pre-train a covariance on a table, or on several, and save it as one small file.
@@ -122,12 +134,14 @@ def pretrain(
 
     Example: mkbo pretrain patents.xlsx::Sheet1 --target strength_MPa --ignore alloy --ignore reference
 
-    Example: mkbo pretrain runs.csv --target accuracy --by dataset --out runs.mkbo.json
+    Example: mkbo pretrain runs.csv --target accuracy --by dataset --forecast maximise --out runs.mkbo.json
 
     Example: mkbo pretrain a.csv b.csv --target strength_MPa --target grain_um --space space.toml --out two.mkbo.json
     """
     console = Terminal(stderr=as_json)
     with plain_errors("stopped" if resume is None else GOES_ON):
+        pool = combine == Combine.pool
+        check_aim(forecast, by, pool=pool)
         if len(tables) > 1:
             _check_given(tables, {"--space": space, "--out": out})
         written = out if out is not None else sheet_of(tables[0])[0].with_suffix(".mkbo.json")
@@ -136,43 +150,58 @@ def pretrain(
         if resume is not None:
             check_writable(resume, [*tables, space])
         described = None if space is None else read_space_file(space)
-        data = [read_table_file(table, described, levels or ()) for table in tables]
+        data, records = zip(*(read_trials_file(table, described, levels or ()) for table in tables), strict=True)
         columns = list(dict.fromkeys(name for one in data for name in one.columns))
-        used = [*target, groups, noise, by, *(described.names if described else ())]
+        others = {groups, noise, by, dates}
+        used = [*target, *others, *(described.names if described else ())]
         ignored = check_named("--ignore", ignore, columns, used)
         check_named("--levels", levels, columns, used)
         named = chosen_parameters(parameters, columns, used, {"--space": space, "--ignore": ignore})
-        chosen = described or _space_from_table(console, data[0], target[0], {groups, noise, by, *ignored}, named)
+        left_out = {*others, *ignored, *(records[0] if named is None else ())}
+        chosen = described or _space_from_table(console, data[0], target[0], left_out, named)
         present = [parameter for parameter in chosen.parameters if parameter.name in data[0].columns]
         is_given = {"described": described is not None, "named": described is not None or named is not None}
         for doubt in doubts_of_columns(data[0], present, target[0], **is_given):
             warnings.warn(doubt.message, TableWarning, stacklevel=1)
+        settings: dict[str, Any] = {
+            "by": by,
+            "kernel": kernel,
+            "ard": ard,
+            "frame": frame.value,
+            "trainer": trainer.value,
+            "groups": groups,
+            "noise": noise,
+            "log_target": log_target,
+            "rank_target": rank_target,
+            "missing": "drop" if drop_missing else "error",
+            "max_rows": max_rows,
+            "n_jobs": jobs,
+        }
+        one_target = target if len(target) > 1 else target[0]
         cov = train(
-            data,
-            target if len(target) > 1 else target[0],
+            list(data),
+            one_target,
             chosen,
             combine=combine.value,
-            by=by,
-            kernel=kernel,
-            ard=ard,
-            frame=frame.value,
+            dates=dates,
             task=task.value,
-            trainer=trainer.value,
-            groups=groups,
-            noise=noise,
-            log_target=log_target,
-            rank_target=rank_target,
-            missing="drop" if drop_missing else "error",
-            max_rows=max_rows,
-            n_jobs=jobs,
             resume=resume,
+            **settings,
         )
         cov.save(written)
-        if as_json:
-            print_json({"file": str(written), **summary(cov)})
-        else:
+        if not as_json:
             print_summary(console, cov)
             console.print(f"saved as {written}", soft_wrap=True)
+        found = None
+        if forecast is not None:
+            found = forecast_of(
+                list(data) if pool else data[0], target[0], chosen, aim=forecast, narrow=described is None, **settings
+            )
+        if as_json:
+            told = {} if found is None else {"forecast": asdict(found) | {"conclusion": found.conclusion}}
+            print_json({"file": str(written), **summary(cov), **told})
+        elif found is not None:
+            print_forecast(console, found)
 
 
 def _check_given(tables: list[Path], options: dict[str, Path | None]) -> None:

@@ -27,9 +27,11 @@ from mkbo_plugins.plots import (
     outcomes_by_prediction,
     parameter_weights,
     prediction_slice,
+    resemblance,
     svg_of,
     verdict_odds,
 )
+from mkbo_plugins.plots.campaign import SHOWN_CAMPAIGNS
 from mkbo_plugins.report.sensitivity import prediction_sensitivity
 from mkbo_plugins.report.words import describe, describe_interactions, describe_prediction
 from mkbo_plugins.space.levels import levels_by_name
@@ -104,6 +106,15 @@ def campaign_section(campaign: Campaign, advice: Advice) -> list[str]:
         best = best_so_far(trials.y, outcome, minimise=campaign.minimise, allowed=allowed)
         parts += [picture(svg_of(best.figure), f"Outcomes in the order of the table, and the {aim} so far")]
         parts += _table_and_outcomes(campaign)
+    if advice.most_like:
+        drawn = resemblance(advice.most_like)
+        said = (
+            "How well the predictions of earlier campaigns rank the outcomes so far: 1 is the same order, -1 reversed"
+        )
+        said += f"; chance alone gives up to about {2 / np.sqrt(len(trials.y) - 1):.2f} with {len(trials.y)} outcomes"
+        left = len(advice.most_like) - SHOWN_CAMPAIGNS
+        said += f"; {left} more are less like it" if left > 0 else ""
+        parts += [heading("Earlier campaigns most like this one", 3), picture(svg_of(drawn.figure), said)]
     numbers = [f"experiment {i}" for i, _ in enumerate(advice.suggestions, 1)]
     return [
         *parts,

@@ -26,6 +26,9 @@ CONSTRAINTS = 100
 DEGREE = 100
 """Degree of a polynomial kernel, and of a kernel given by its coefficients."""
 
+GRID = 1_000
+"""Values of a setting that training tries."""
+
 TEXTS = 1_000
 """Remarks on a table."""
 

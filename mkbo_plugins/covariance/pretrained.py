@@ -20,7 +20,13 @@ from mkbo_plugins.core.gp.spacing import Spacing
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
 from mkbo_plugins.covariance.base import Covariance, Directions, check_gram, finite
-from mkbo_plugins.covariance.campaigns import CampaignRecord, decode_campaigns, encode_campaigns, resembling
+from mkbo_plugins.covariance.campaigns import (
+    CampaignRecord,
+    SharedFit,
+    decode_campaigns,
+    encode_campaigns,
+    resembling,
+)
 from mkbo_plugins.covariance.content import (
     Reader,
     decode_kernel,
@@ -92,6 +98,8 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         one alone. Predictions are normal scores then.
     ranked
         Scores and values of the target if the machine was trained on normal scores of its ranks, else None.
+    shared
+        How campaigns were learned from, for `mkbo_plugins.add_campaign`; None of one table, and in older files.
     """
 
     space: ParameterSpace
@@ -102,6 +110,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
     earlier: tuple[TrainingRecord, ...] = ()
     campaigns: tuple[CampaignRecord, ...] = ()
     ranked: RankedTarget | None = None
+    shared: SharedFit | None = None
 
     def __post_init__(self) -> None:
         d = len(self.space.coordinate_names)
@@ -369,7 +378,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         # Files of a single table know nothing of further ones.
         further: dict[str, Any] = {"earlier": earlier} if earlier else {}
         if self.fixed.campaigns is not None:
-            further["campaigns"] = encode_campaigns(self.fixed.campaigns, self.campaigns)
+            further["campaigns"] = encode_campaigns(self.fixed.campaigns, self.campaigns, self.shared)
         if self.ranked is not None:
             further["ranked"] = self.ranked.to_content()
         return further | {
@@ -392,8 +401,8 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             decode_kernel(content.below("kernel")), decode_points(content), content.number("bias", VALUE)
         )
         mean_diagonal, spread = content.number("mean_diagonal", DIAGONAL), content.number("decision_spread", SPREAD)
-        campaigns, records = (
-            decode_campaigns(content.below("campaigns")) if "campaigns" in content.values else (None, ())
+        campaigns, records, shared = (
+            decode_campaigns(content.below("campaigns")) if "campaigns" in content.values else (None, (), None)
         )
         pooled = [] if campaigns is None else [campaigns.alpha, campaigns.bias]
         largest = max(float(np.abs(values).max()) for values in (decision.table.alpha, *pooled))
@@ -419,6 +428,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             earlier=tuple(TrainingRecord.from_content(table.below("record")) for table in earlier),
             campaigns=records,
             ranked=RankedTarget.from_content(content.below("ranked")) if "ranked" in content.values else None,
+            shared=shared,
         )
 
 

@@ -16,6 +16,7 @@ from mkbo_plugins.plots.campaign import (
     convergence,
     evidence_over_trials,
     outcomes_by_prediction,
+    resemblance,
     verdict_odds,
 )
 from mkbo_plugins.plots.overview import overview
@@ -37,6 +38,7 @@ __all__ = [
     "parameter_weights",
     "prediction_slice",
     "prior_draws",
+    "resemblance",
     "save_figure",
     "svg_of",
     "verdict_odds",

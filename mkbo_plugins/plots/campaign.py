@@ -12,8 +12,14 @@ from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import AGAINST_TABLE, FEWEST, FOR_TABLE, STOCK, Verdict
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import TableError
-from mkbo_plugins.plots.style import STYLES, finish, panel
+from mkbo_plugins.plots.style import STYLES, finish, literal, panel, shorten
 from mkbo_plugins.report.bootstrap import bootstrap_interval
+
+SHOWN_CAMPAIGNS = 12
+"""Earlier campaigns that are drawn, of many."""
+
+LONGEST_NAME = 30
+"""Characters of a campaign's name that are drawn."""
 
 
 def convergence(
@@ -187,3 +193,29 @@ def outcomes_by_prediction(
     colour, _, marker = STYLES[1]
     ax.plot(predicted, y, marker, color=colour, markersize=5, alpha=0.7, markeredgewidth=0)
     return finish(ax, xlabel, ylabel)
+
+
+def resemblance(most_like: Sequence[tuple[str, float]], *, ax: Any = None) -> Any:
+    """Plot how well the predictions of earlier campaigns rank the outcomes of a new one, the best twelve of many.
+
+    Parameters
+    ----------
+    most_like
+        Names of campaigns with rank correlations, best first, as `PretrainedCovariance.most_like` gives them.
+    ax
+        Axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on; bars to the left are of campaigns in which good and bad are exchanged.
+    """
+    shown = most_like[:SHOWN_CAMPAIGNS]
+    heights, values = np.arange(len(shown))[::-1], [value for _, value in shown]
+    ax = panel(ax, 6.0, 0.32 * len(shown) + 1.0)
+    bars = ax.barh(heights, values, height=0.6, color=STYLES[1][0])
+    ax.bar_label(bars, fmt="%.2f", padding=3)
+    ax.axvline(0, color="0.5", linewidth=0.8)
+    ax.set_yticks(heights, [literal(shorten(name, LONGEST_NAME)) for name, _ in shown])
+    ax.set_xlim(min(values) - 0.2 if min(values) < 0 else 0.0, 1.12)  # room for the numbers
+    return finish(ax, "rank correlation of outcomes and predictions", "")

@@ -1,34 +1,30 @@
 """Training on many earlier campaigns: one machine for what they have in common, and how each differs from it."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from mkbo_plugins.core import FreeKernel
 from mkbo_plugins.core.components.campaigns import Campaigns
-from mkbo_plugins.core.training.ard import TableEvidence, mean_and_std
+from mkbo_plugins.core.training.ard import TableEvidence
 from mkbo_plugins.core.training.landmarks import LandmarkFit
 from mkbo_plugins.core.training.scatter import NO_SCATTER
 from mkbo_plugins.core.training.shared_ard import SharedArd, shared_ard
 from mkbo_plugins.core.training.subset import farthest_point_subset
-from mkbo_plugins.covariance.campaigns import CampaignRecord
-from mkbo_plugins.covariance.limits import CAMPAIGNS, CHARACTERS
+from mkbo_plugins.covariance.campaigns import CampaignRecord, SharedFit
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.covariance.record import TrainingRecord
-from mkbo_plugins.errors import FitError, MkboError, MkboWarning, SampleWarning, SolverWarning, TableError, TableWarning
-from mkbo_plugins.messages.hints import did_you_mean
+from mkbo_plugins.errors import FitError, MkboWarning, SampleWarning, SolverWarning
 from mkbo_plugins.messages.progress import progress_bar
-from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.pretraining import long_tables
-from mkbo_plugins.pretraining.inputs import Source
+from mkbo_plugins.pretraining.members import Campaign, named
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, measure, train
-from mkbo_plugins.pretraining.trainers import held_out_error, noise_weights
-from mkbo_plugins.space.space import ParameterSpace, check_doubled
-from mkbo_plugins.tables.table import TrainingTable, check_rows
+from mkbo_plugins.pretraining.trainers import noise_weights
+from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.tables.table import TrainingTable
 
 LANDMARKS = 500
 """Points over which campaigns are described, where nobody says how many."""
@@ -48,175 +44,6 @@ LEAST_NOISE = 1e-5
 CANCELLED = 1e-10
 """Spread of the mean of the campaigns' predictions, in units of the largest, that is nothing but rounding."""
 
-SHOWN = 10
-"""Campaigns that a message names, of many."""
-
-CAMPAIGN = "campaign"
-"""Column that says which of several tables, pooled to one, a row is of."""
-
-
-def pooled(tables: Any, by: str | None) -> Any:
-    """Return several tables as one, with a column `CAMPAIGN` that numbers them unless `by` names one they have.
-
-    Raises
-    ------
-    TableError
-        If they are no list of DataFrames, or have a column of this name already.
-    """
-    import pandas as pd
-
-    if not isinstance(tables, list) or not all(isinstance(table, pd.DataFrame) for table in tables):
-        raise TableError("combine='pool' (--combine pool) needs a list of DataFrames, one for each campaign")
-    if by is not None:
-        return pd.concat(tables, ignore_index=True)
-    if any(CAMPAIGN in table.columns for table in tables):
-        raise TableError(
-            f"a table has a column {CAMPAIGN!r} already; name it, by={CAMPAIGN!r} (--by {CAMPAIGN}), or rename it"
-        )
-    numbered = [table.assign(**{CAMPAIGN: f"table {number}"}) for number, table in enumerate(tables, 1)]
-    return pd.concat(numbered, ignore_index=True)
-
-
-def campaign_labels(sources: Sequence[Source], by: str, task: str, resume: Any) -> list[Any]:
-    """Return the campaign of each row of the only table.
-
-    Raises
-    ------
-    FitError
-        If an argument does not go with campaigns.
-    TableError
-        If there are several tables, or `by` is no column of this one, or one with gaps, a parameter or the target.
-    """
-    if not isinstance(by, str):
-        raise TableError(f"by (--by) must name a column, got {type(by).__name__}")
-    if len(sources) > 1:
-        raise TableError("by (--by) tells the campaigns of one table; for a table each use combine='pool'")
-    if task == "classification" or resume is not None:
-        raise FitError("campaigns (by, --by) have numbers as outcomes, and no resume; leave it out")
-    (source,) = sources
-    columns = list(getattr(source.table, "columns", ()))
-    check_doubled(columns, [by])
-    if by not in columns:
-        raise TableError(f"by (--by): {by!r} is not a column of the table; it has {columns}{did_you_mean(by, columns)}")
-    if by == source.target or by in source.space.names:
-        raise TableError(f"by (--by): {by!r} is a parameter or the target; it must tell campaigns apart")
-    if isinstance(source.groups, str) and source.groups == by:
-        raise TableError(
-            f"groups (--groups) is {by!r}, too: other campaigns do not predict one that is left out; leave groups out"
-        )
-    labels = source.table[by]
-    gaps = np.flatnonzero(labels.isna())
-    if gaps.size:
-        raise TableError(
-            f"column {by!r} is empty in {RowNames.of(source.table).at(gaps)}; name the campaign of each row"
-        )
-    return list(labels)
-
-
-class Campaign(NamedTuple):
-    """A campaign's name, and its rows with outcomes that can be compared with those of others.
-
-    Parameters
-    ----------
-    mean, spread
-        Mean and standard deviation of its own outcomes.
-    """
-
-    name: str
-    rows: Rows
-    mean: float
-    spread: float
-
-
-def campaigns_of(
-    data: TrainingTable, labels: Sequence[Any], by: str, space: ParameterSpace, settings: Settings
-) -> list[Campaign]:
-    """Return the campaigns of a table in order of first appearance, each with comparable outcomes.
-
-    Parameters
-    ----------
-    data
-        All rows.
-    labels
-        The campaign of each row of the table that was given.
-    by
-        What these are called.
-    space, settings
-        As for `mkbo_plugins.pretraining.one_table.fit_table`.
-
-    Raises
-    ------
-    TableError
-        If two campaigns are called alike, there are too many, or some have too few rows or a constant outcome.
-
-    Warns
-    -----
-    TableWarning
-        If no row is left of a campaign.
-    """
-    members: dict[str, list[int]] = {}
-    for position, number in enumerate(data.numbers):
-        members.setdefault(str(labels[number]), []).append(position)
-    _check_names(labels, list(members), by)
-    found, refused = [], {}
-    for name, positions in members.items():
-        try:
-            found.append(_campaign(name, data, positions, space, settings))
-        except MkboError as error:
-            refused[name] = error
-    if refused:
-        name, first = next(iter(refused.items()))
-        others = f"; {_named(list(refused)[1:])} cannot be used either" if len(refused) > 1 else ""
-        raise type(first)(f"{by} {name!r}: {first}{others}; drop their rows to leave them out") from first
-    return found
-
-
-def _campaign(
-    name: str, data: TrainingTable, positions: Sequence[int], space: ParameterSpace, settings: Settings
-) -> Campaign:
-    check_rows(len(positions))
-    own = data.rows(np.array(positions))
-    rows = Rows.of(own, space, replace(settings, ranked=True))
-    moments = mean_and_std(own.y, own.sample_weight)
-    return Campaign(name, replace(rows, data=standardised(rows.data)), *moments)
-
-
-def _check_names(labels: Sequence[Any], present: Sequence[str], by: str) -> None:
-    first: dict[str, Any] = {}
-    for label in labels:
-        if first.setdefault(str(label), label) != label:
-            raise TableError(
-                f"by (--by): column {by!r} holds {first[str(label)]!r} and {label!r}, which are written alike; rename "
-                "one, or make them one value"
-            )
-    faulty = [name for name in first if not name.strip() or len(name) > CHARACTERS]
-    if faulty:
-        raise TableError(
-            f"by (--by): column {by!r} holds {faulty[0]!r:.40}; a campaign is called by 1 to {CHARACTERS} characters"
-        )
-    if len(present) > CAMPAIGNS:
-        raise TableError(
-            f"by (--by): column {by!r} tells {len(present)} campaigns apart, and a covariance takes at most "
-            f"{CAMPAIGNS}; name a column of fewer values, or drop rows"
-        )
-    lost = [name for name in first if name not in present]
-    if lost:
-        warnings.warn(
-            f"no row of {by} {_named(lost)} has all values, so that it is left out", TableWarning, stacklevel=4
-        )
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:SHOWN])) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-
-
-def standardised(data: TrainingTable) -> TrainingTable:
-    """Return a table with its outcomes, and what is known of their noise, in units of their standard deviation."""
-    mean, spread = mean_and_std(data.y, data.sample_weight)
-    scatter = data.scatter._replace(sum_of_squares=data.scatter.sum_of_squares / spread**2)
-    noise = None if data.noise is None else data.noise / spread
-    return replace(data, y=(data.y - mean) / spread, noise=noise, scatter=scatter)
-
 
 def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings: Settings) -> Fitted:
     """Return one covariance of several campaigns.
@@ -235,54 +62,102 @@ def fit_campaigns(campaigns: Sequence[Campaign], space: ParameterSpace, settings
     fits: list[LandmarkFit] = []
     with progress_bar("campaigns", show=settings.progress) as report:
         for campaign in campaigns:
-            fits.append(_regression(campaign, shared, span.landmarks))
+            fits.append(regression_of(campaign, shared, span.landmarks))
             if report is not None:
                 report(len(fits), len(campaigns))
     pooled = Campaigns(
         shared.kernel, span.landmarks, np.array([f.alpha for f in fits]), np.array([f.bias for f in fits])
     )
-    predictions = np.asarray(pooled(span.landmarks))
+    records = tuple(campaign.record(fit) for campaign, fit in zip(campaigns, fits, strict=True))
+    notes = _notes(campaigns, span, 1 - _error_of(records))
+    if not shared.converged:
+        notes.append(SolverWarning("the evidence of the campaigns did not converge; harmless if they predict well"))
+    kept = SharedFit(
+        shared.amplitude,
+        shared.noise,
+        bool(settings.ard),
+        None if settings.max_rows is None else int(settings.max_rows),
+        **settings.values_to_try,
+        notes=tuple(map(str, notes)),
+    )
+    return assembled(pooled, records, kept, campaigns[0].rows.data.target, notes, space, settings)
+
+
+def assembled(
+    pooled: Campaigns,
+    records: tuple[CampaignRecord, ...],
+    shared: SharedFit,
+    target: str,
+    notes: Sequence[MkboWarning | str],
+    space: ParameterSpace,
+    settings: Settings,
+) -> Fitted:
+    """Return the covariance of the predictions of campaigns: what depends on all of them is computed here.
+
+    That is the mean and the second moment of the predictions, their unit, and the machine trained on values of the
+    mean, which re-weights the kernel.
+
+    Parameters
+    ----------
+    pooled, records, shared
+        The predictions, what the campaigns were, and how they were learned from.
+    target
+        Name of the target.
+    notes
+        What deserves a look in the predictions.
+    space, settings
+        As for `mkbo_plugins.pretraining.one_table.fit_table`.
+
+    Raises
+    ------
+    FitError
+        If campaigns have nothing in common.
+    """
+    predictions = np.asarray(pooled(pooled.points))
     g = predictions.mean(axis=1)
     if np.ptp(g) <= CANCELLED * np.abs(predictions).max():
         raise FitError(
             "the campaigns' predictions cancel in the mean, so that they have nothing in common to transfer; pre-train "
             "on each by itself, or leave by (--by) out"
         )
-    target, n = campaigns[0].rows.data.target, len(g)
-    few = np.arange(n) if n <= MACHINE_ROWS else farthest_point_subset(span.landmarks, MACHINE_ROWS)
-    sample = TrainingTable(span.X[few], g[few], target, None, None, span.numbers[few])
-    trained = train(Rows(space, sample, span.landmarks[few], np.arange(len(few))), sample, settings)
-    records = tuple(
-        CampaignRecord(c.name, len(c.rows.data.y), c.mean, c.spread, held_out_error(c.rows.data, fit.residuals))
-        for c, fit in zip(campaigns, fits, strict=True)
-    )
-    rows = [record.rows for record in records]
-    error = float(np.average([record.loo_mse for record in records], weights=rows))
-    notes = [*_notes(campaigns, span, 1 - error), *trained.notes]
-    if not shared.converged:
-        notes.append(SolverWarning("the evidence of the campaigns did not converge; harmless if they predict well"))
+    few = np.arange(len(g)) if len(g) <= MACHINE_ROWS else farthest_point_subset(pooled.points, MACHINE_ROWS)
+    X, numbers = pooled.points[few], np.arange(len(few))
+    # Training asks for frame coordinates alone, which stand in for raw values.
+    sample = TrainingTable(X, g[few], target, None, None, numbers)
+    trained = train(Rows(space, sample, X, numbers), sample, settings)
+    notes = [*notes, *_machine_notes(len(g)), *trained.notes]
     record = TrainingRecord(
         target=target,
-        rows=sum(rows),
+        rows=sum(record.rows for record in records),
         target_mean=0.0,
         target_spread=1.0,
         task=settings.task,
         trainer=settings.trainer,
         C=trained.C,
         epsilon=trained.epsilon,
-        loo_mse=error,
+        loo_mse=_error_of(records),
         notes=tuple(map(str, notes)),
     )
     # In this unit the second moment is 1 on the mean, however much campaigns agree.
     fixed = replace(
-        measure(trained.decision, span.landmarks[few]),
+        measure(trained.decision, X),
         campaigns=pooled,
         decision_mean=float(predictions.mean()),
         decision_spread=float(predictions.std()),
     )
-    return Fitted(
-        PretrainedCovariance(space, settings.frame, fixed, record, settings.log_target, campaigns=records), notes
+    cov = PretrainedCovariance(
+        space, settings.frame, fixed, record, settings.log_target, campaigns=records, shared=shared
     )
+    return Fitted(cov, notes)
+
+
+def _error_of(records: Sequence[CampaignRecord]) -> float:
+    return float(np.average([record.loo_mse for record in records], weights=[record.rows for record in records]))
+
+
+def most_landmarks(campaigns: int, max_rows: int | None) -> int:
+    """Return how many settings span what is learned of so many campaigns; `max_rows` as for `pretrain`."""
+    return min(LANDMARKS, MOST_COEFFICIENTS // campaigns) if max_rows is None else max_rows
 
 
 class _Span(NamedTuple):
@@ -290,15 +165,14 @@ class _Span(NamedTuple):
 
     Parameters
     ----------
-    X, landmarks
-        Raw values, (m, number of parameters), and frame coordinates, (m, d).
+    landmarks
+        Frame coordinates, (m, d).
     numbers
         Numbers of their rows in the table given, (m,).
     settings
         Number of different settings of all campaigns.
     """
 
-    X: Float[np.ndarray, "m columns"]
     landmarks: Float[np.ndarray, "m d"]
     numbers: Int[np.ndarray, " m"]
     settings: int
@@ -309,12 +183,12 @@ class _Span(NamedTuple):
         X, where = np.unique(np.concatenate([table.X for table in tables]), axis=0, return_index=True)
         numbers = np.concatenate([table.numbers for table in tables])[where]
         frame = np.asarray(space.to_coordinates(X, settings.frame))
-        most = min(LANDMARKS, MOST_COEFFICIENTS // len(campaigns)) if settings.max_rows is None else settings.max_rows
+        most = most_landmarks(len(campaigns), settings.max_rows)
         used = np.arange(len(X)) if len(X) <= most else farthest_point_subset(frame, most)
-        return cls(X[used], frame[used], numbers[used], len(X))
+        return cls(frame[used], numbers[used], len(X))
 
 
-def _regression(campaign: Campaign, shared: SharedArd, landmarks: Float[np.ndarray, "m d"]) -> LandmarkFit:
+def regression_of(campaign: Campaign, shared: SharedArd, landmarks: Float[np.ndarray, "m d"]) -> LandmarkFit:
     """Return what a campaign predicts, by the noise that all share and what is known of its own."""
     data = campaign.rows.data
     factor, known = _noise(data)
@@ -350,19 +224,14 @@ def _evidence(rows: Rows, template: FreeKernel) -> TableEvidence:
 def _notes(campaigns: Sequence[Campaign], span: _Span, explained: float) -> list[MkboWarning | str]:
     """Return which rows stand for others, and what became of replicates."""
     notes: list[MkboWarning | str] = []
-    if len(span.X) < span.settings:
+    if len(span.landmarks) < span.settings:
         notes.append(
             SampleWarning(
-                f"{len(span.X)} of {span.settings} settings that fill the space span what is learned of the rows of "
-                f"all campaigns, which explains {explained:.0%} of the variance of those held out; max_rows "
+                f"{len(span.landmarks)} of {span.settings} settings that fill the space span what is learned of the "
+                f"rows of all campaigns, which explains {explained:.0%} of the variance of those held out; max_rows "
                 "(--max-rows) says how many",
                 rows=tuple(map(int, span.numbers)),
             )
-        )
-    if len(span.X) > MACHINE_ROWS:
-        notes.append(
-            f"the machine that re-weights the kernel is trained on the mean of the campaigns' predictions at "
-            f"{MACHINE_ROWS} of {len(span.X)} settings"
         )
     longest = sorted(len(campaign.rows.X) for campaign in campaigns)[-MOST_CAMPAIGNS:]
     if len(campaigns) > MOST_CAMPAIGNS or longest[-1] > MOST_ROWS:
@@ -373,7 +242,17 @@ def _notes(campaigns: Sequence[Campaign], span: _Span, explained: float) -> list
     repeated = [campaign.name for campaign in campaigns if campaign.rows.note is not None]
     if repeated:
         notes.append(
-            f"settings occur more than once in {_named(repeated)}; each setting's mean is trained on, weighed by the "
+            f"settings occur more than once in {named(repeated)}; each setting's mean is trained on, weighed by the "
             "number of its rows, or their known noise; copies count as one"
         )
     return notes
+
+
+def _machine_notes(settings: int) -> list[str]:
+    """Return what the machine is trained on, where that is not all settings."""
+    if settings <= MACHINE_ROWS:
+        return []
+    return [
+        f"the machine that re-weights the kernel is trained on the mean of the campaigns' predictions at "
+        f"{MACHINE_ROWS} of {settings} settings"
+    ]

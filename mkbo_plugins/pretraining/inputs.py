@@ -10,6 +10,7 @@ from mkbo_plugins.errors import MkboError, MkboWarning, SpaceError, TableError, 
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.compositions import sums_not_said
+from mkbo_plugins.tables.exports import completed
 from mkbo_plugins.tables.table import TrainingTable
 
 
@@ -72,13 +73,15 @@ def sources_of(table: Any, target: Any, space: Any, groups: Any, sample_weight: 
     """
     if not isinstance(table, list):
         _check_spaces([space])
-        return [Source("", table, target, space, groups, sample_weight, noise)]
+        return [Source("", completed(table, space.names), target, space, groups, sample_weight, noise)]
     tables = table
     if not tables:
         raise TableError("the list of tables is empty; give at least one")
     given = {"target": target, "groups": groups, "sample_weight": sample_weight, "noise": noise}
     targets, *others = (_per_table(values, len(tables), name) for name, values in given.items())
     labels = [f"table {i + 1}" if len(tables) > 1 else "" for i in range(len(tables))]
+    _check_spaces(spaces := _per_table(space, len(tables), "space"))
+    tables = [completed(one, of_one.names) for one, of_one in zip(tables, spaces, strict=True)]
     spaces = _spaces(tables, space)
     return [Source(*of_one) for of_one in zip(labels, tables, targets, spaces, *others, strict=True)]
 
@@ -107,7 +110,6 @@ def _per_table(values: Any, tables: int, name: str) -> list[Any]:
 
 def _spaces(tables: Sequence[Any], space: Any) -> list[ParameterSpace]:
     spaces = _per_table(space, len(tables), "space")
-    _check_spaces(spaces)
     if isinstance(space, list) or len(tables) == 1:
         union_of_spaces(spaces)
         return spaces

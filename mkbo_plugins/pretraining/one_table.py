@@ -16,13 +16,14 @@ from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
 from mkbo_plugins.core.training.ard import mean_and_std
 from mkbo_plugins.core.training.subset import farthest_point_subset
+from mkbo_plugins.covariance.limits import SUPPORT
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.covariance.ranked import RankedTarget
 from mkbo_plugins.covariance.record import Trainer, TrainingRecord
 from mkbo_plugins.errors import FitError, MkboWarning, SampleWarning
 from mkbo_plugins.pretraining import long_tables
 from mkbo_plugins.pretraining.checkpoint import Checkpoint, problem_key
-from mkbo_plugins.pretraining.trainers import Trained, ard_fit, held_out_error, train_gp, train_svm
+from mkbo_plugins.pretraining.trainers import Trained, ard_fit, grid_values, held_out_error, train_gp, train_svm
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, as_array
 from mkbo_plugins.tables.labels import balanced_weights
@@ -32,6 +33,10 @@ from mkbo_plugins.tables.table import Task, TrainingTable
 
 MOST_AT_ONCE = 10_000
 """Rows that are predicted at a time, as memory grows with their number times that of support vectors."""
+
+
+MOST_JOBS = 10_000
+"""Parallel workers that may be asked for."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,14 @@ class Settings:
     n_jobs: int | None
     progress: bool
     resume: str | os.PathLike[str] | None
+
+    @property
+    def values_to_try(self) -> dict[str, tuple[float, ...] | None]:
+        """The grids as plain numbers, None where they are the default ones; raises `FitError` as training does."""
+        return {
+            name: None if given is None else tuple(grid_values(given, name, (), 1.0, zero=name == "epsilon"))
+            for name, given in self.grids.items()
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +110,26 @@ class Rows:
     def trained(self) -> Float[np.ndarray, "n d"]:
         """Frame coordinates of the rows trained on, (n, d)."""
         return self.X[self.used]
+
+
+def check_counts(max_rows: int | None, n_jobs: int | None) -> None:
+    """Raise a `FitError` unless `max_rows` and `n_jobs` are as `pretrain` takes them."""
+    whole = isinstance(max_rows, (int, np.integer)) and not isinstance(max_rows, bool)
+    if max_rows is not None and not (whole and 3 <= max_rows <= SUPPORT):
+        raise FitError(f"max_rows (--max-rows) must be a whole number from 3 to {SUPPORT}, got {max_rows!r}")
+    counted = isinstance(n_jobs, int) and not isinstance(n_jobs, bool) and 0 < abs(n_jobs) <= MOST_JOBS
+    if n_jobs is not None and not counted:
+        raise FitError(
+            f"n_jobs (--jobs) must be None or a whole number other than 0, at most {MOST_JOBS} in size, got "
+            f"{n_jobs!r:.60}; -1 uses every core"
+        )
+
+
+def check_flags(flags: dict[str, Any]) -> None:
+    """Raise a `FitError` unless settings by name are true or false."""
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise FitError(f"{name} must be True or False, got {value!r:.60}")
 
 
 class Fitted(NamedTuple):

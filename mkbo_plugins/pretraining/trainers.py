@@ -187,9 +187,9 @@ def train_svm(
         selection = select(
             lambda sigma: _finite_gram(template, X, weights, sigma),
             data.y,
-            C=_grid(grids["C"], "C", C_GRID, spread),
-            epsilon=[0.0] if labels else _grid(grids["epsilon"], "epsilon", EPSILON_GRID, spread, zero=True),
-            sigma=_grid(None if shared is not None else grids["sigma"], "sigma", sigma_grid, scale),
+            C=grid_values(grids["C"], "C", C_GRID, spread),
+            epsilon=[0.0] if labels else grid_values(grids["epsilon"], "epsilon", EPSILON_GRID, spread, zero=True),
+            sigma=grid_values(None if shared is not None else grids["sigma"], "sigma", sigma_grid, scale),
             sample_weight=box_weights,
             groups=data.groups,
             labels=labels,
@@ -272,9 +272,16 @@ def _selection_notes(selection: Selection) -> list[MkboWarning]:
     return notes
 
 
-def _grid(
+def grid_values(
     given: float | Sequence[float] | None, name: str, default: Sequence[float], unit: float, *, zero: bool = False
 ) -> list[float]:
+    """Return the values of a setting to try, in order: those given, or default ones in some unit.
+
+    Raises
+    ------
+    FitError
+        If one that is given is no finite number above 0, or at least 0 where `zero` is allowed.
+    """
     if given is None:
         return [unit * value for value in default]
     values = np.atleast_1d(as_array(given, name))

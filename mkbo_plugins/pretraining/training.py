@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from mkbo_plugins.core import Exponential, FreeKernel, Linear, Polynomial, SquaredExponential
 from mkbo_plugins.covariance.combined import CombinedCovariance
-from mkbo_plugins.covariance.limits import COORDINATES, SUPPORT
+from mkbo_plugins.covariance.limits import COORDINATES
 from mkbo_plugins.covariance.record import TRAINERS, Trainer
 from mkbo_plugins.errors import FitError, MkboWarning
-from mkbo_plugins.pretraining.campaigns import CAMPAIGN, campaign_labels, campaigns_of, fit_campaigns, pooled
+from mkbo_plugins.pretraining.campaigns import fit_campaigns
 from mkbo_plugins.pretraining.inputs import Source, check_alike, sources_of
-from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, fit_table
+from mkbo_plugins.pretraining.members import CAMPAIGN, campaigns_of, members_of, pooled
+from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, check_counts, check_flags, fit_table
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, check_frame
 from mkbo_plugins.tables.table import Task, TrainingTable, read_table
@@ -40,6 +39,7 @@ def pretrain(
     *,
     combine: Literal["sum", "chain", "pool"] = "sum",
     by: str | None = None,
+    dates: str | None = None,
     C: float | Sequence[float] | None = None,
     sigma: float | Sequence[float] | None = None,
     epsilon: float | Sequence[float] | None = None,
@@ -61,7 +61,9 @@ def pretrain(
     table
         DataFrame with a column for each parameter and the target, or a pair of arrays (X, y): X (N, number of
         parameters) in raw units with columns in space order, y (N,); or the result of a scikit-optimize run, or an
-        Optuna study, whose completed trials are the rows.
+        Optuna study, whose completed trials are the rows. Of a DataFrame that Optuna's ``trials_dataframe`` or Ax's
+        ``summarize`` gave, completed trials are the rows, too, and parameters are called as in `space`, with or without
+        Optuna's ``params_``; a warning counts the others.
         A list of these for several tables.
     target
         Name of the target column; of several tables, one for all or a list with one for each.
@@ -91,13 +93,16 @@ def pretrain(
         that each table re-weights in turn (Theorem 3 applied to its own result; the order does not matter to it), for
         tables with the same parameters. Its coordinate weights and sigma are those of the last table, whose decision
         function is kept too; so the table nearest to the target comes last. ``"pool"``: tables are campaigns of one
-        kind, as with `by`.
+        kind, as with `by`, called by their studies' names or numbered.
     by
         Name of a column that says which campaign a row is of, such as earlier studies, machines or data sets. The
         outcomes of each are taken as normal scores of their ranks, as for `rank_target`. One machine is trained on what
         campaigns have in common, the mean of their predictions; in covariance models, the covariance of these
         predictions over campaigns is added to its moment. All share coordinate weights, which the longest ten campaigns
         give. A single campaign is as its table without `by`.
+    dates
+        Name of a column with the day of each row, as 2026-11-03, or a time that begins so. Each campaign is recorded
+        with its first and last day; nothing is learned from them.
     C, sigma, epsilon
         Value or values to try, instead of the default grids: C and epsilon in the target's units (after the
         logarithm, or in normal scores, if these are taken; for labels C has no unit, and there is no epsilon), sigma in
@@ -171,7 +176,7 @@ def pretrain(
     flags = {"ard": ard, "log_target": log_target, "progress": progress}
     flags |= {} if rank_target is None else {"rank_target": rank_target}
     _check_settings(frame, task, trainer, combine, flags)
-    _check_counts(max_rows, n_jobs)
+    check_counts(max_rows, n_jobs)
     if task == "classification" and (epsilon is not None or log_target):
         raise FitError("labels have no tube and no logarithm; leave out epsilon and log_target (--log-target)")
     if resume is not None and not isinstance(resume, (str, os.PathLike)):
@@ -199,10 +204,10 @@ def pretrain(
         resume,
     )
     if combine == "pool":
-        table, by = pooled(table, by), CAMPAIGN if by is None else by
+        (table, target), by = pooled(table, target, space, by), CAMPAIGN if by is None else by
     sources = sources_of(table, target, space, groups, sample_weight, noise)
     _check_several(len(sources), combine, trainer, resume)
-    labels = None if by is None else campaign_labels(sources, by, task, resume)
+    told = members_of(sources, by, dates, task, resume)
     if combine == "chain":
         check_alike(sources)
     tables = []
@@ -223,7 +228,7 @@ def pretrain(
             for remark in source.remarks(data):
                 warnings.warn(source.named(remark), stacklevel=2)
             tables.append(data)
-    campaigns = [] if labels is None else campaigns_of(tables[0], labels, str(by), sources[0].space, settings)
+    campaigns = [] if told is None else campaigns_of(tables[0], told, sources[0].space, settings)
     if len(campaigns) > 1:
         fits = [fit_campaigns(campaigns, sources[0].space, settings)]
     else:
@@ -280,16 +285,6 @@ def _check_size(space: ParameterSpace) -> None:
         )
 
 
-def _check_counts(max_rows: int | None, n_jobs: int | None) -> None:
-    whole = isinstance(max_rows, (int, np.integer)) and not isinstance(max_rows, bool)
-    if max_rows is not None and not (whole and 3 <= max_rows <= SUPPORT):
-        raise FitError(f"max_rows (--max-rows) must be a whole number from 3 to {SUPPORT}, got {max_rows!r}")
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
-        raise FitError(
-            f"n_jobs (--jobs) must be None or a whole number other than 0, got {n_jobs!r}; -1 uses every core"
-        )
-
-
 def _is_ranked(rank_target: bool | None, task: Task, grids: Mapping[str, Any], noise: Any, *, log_target: bool) -> bool:
     """Return whether the target is taken by rank: if so asked, or nothing given is in its units."""
     stated = log_target or noise is not None or any(grids[name] is not None for name in ("C", "epsilon"))
@@ -320,6 +315,4 @@ def _check_settings(frame: str, task: Any, trainer: Any, combine: Any, flags: di
         if not isinstance(value, str) or value not in allowed:
             *others, last = map(repr, allowed)
             raise FitError(f"{name} must be {', '.join(others)} or {last}, got {value!r:.60}")
-    for name, value in flags.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise FitError(f"{name} must be True or False, got {value!r}")
+    check_flags(flags)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mkbo_plugins.covariance.campaigns import CampaignRecord
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.report.sensitivity import Sensitivity, prediction_sensitivity, prior_shares
 from mkbo_plugins.space.parameters import Categorical, Numeric
@@ -36,10 +37,7 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
                 f"deviation being {record.target_spread:.4g}",
             ),
         ]
-    rows += [
-        ("campaign", f"{c.name}: {c.rows} rows, held-out predictions explain {c.explained:.0%} of the variance")
-        for c in cov.campaigns
-    ]
+    rows += [("campaign", _campaign(c)) for c in cov.campaigns]
     rows += [
         ("earlier table", f"{e.rows} rows, target {e.target}, explained to {e.explained:.0%} with the same kernel")
         for e in cov.earlier
@@ -58,6 +56,13 @@ def describe(cov: PretrainedCovariance) -> list[tuple[str, str]]:
     rows.extend(("note", note) for note in record.notes)
     rows.append(("fingerprint", cov.fingerprint[:16]))
     return rows
+
+
+def _campaign(record: CampaignRecord) -> str:
+    when = "no date known" if record.date is None else record.date.replace("/", " to ")
+    later = ", added without a part in coordinate weights and noise" if record.added else ""
+    explained = f"held-out predictions explain {record.explained:.0%} of the variance"
+    return f"{record.name}: {record.rows} rows, {explained}; {when}{later}"
 
 
 def describe_prediction(cov: PretrainedCovariance) -> str:

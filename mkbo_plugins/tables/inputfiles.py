@@ -17,6 +17,7 @@ from mkbo_plugins.space.cells import is_unit, quantity, reads_as_number
 from mkbo_plugins.space.parameters import Level, parse_parameter
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.csvfiles import read_csv, with_points
+from mkbo_plugins.tables.exports import PARAMETER, completed, export_of, record_columns
 from mkbo_plugins.tables.sheets import Sheet, guarded
 from mkbo_plugins.tables.trials import PENDING
 from mkbo_plugins.tables.workbooks import SHEET_MARK, read_workbook, workbook_bytes
@@ -95,6 +96,34 @@ def read_table_file(path: Path, space: ParameterSpace | None = None, levels: Seq
     for column in [column for column in levels if column in table]:
         table[column] = table[column].astype("category")
     return table.dropna(how="all")
+
+
+def read_trials_file(
+    path: Path, space: ParameterSpace | None = None, levels: Sequence[str] = ()
+) -> tuple["pd.DataFrame", tuple[str, ...]]:
+    """Read a table as `read_table_file` does, of an export the rows that have an outcome, with its `record_columns`.
+
+    Parameters
+    ----------
+    path, space, levels
+        As there.
+    """
+    called = None if space is None else _and_with_prefix(space)
+    table = read_table_file(path, called, [*levels, *(PARAMETER + name for name in levels)])
+    export, records = export_of(table), record_columns(table)
+    if export is not None:
+        warnings.warn(
+            f"{path} is a table of trials of {export.program}: its columns {list(records)} are no parameters",
+            TableWarning,
+            stacklevel=2,
+        )
+    return completed(table, () if space is None else space.names), records
+
+
+def _and_with_prefix(space: ParameterSpace) -> ParameterSpace:
+    """Return a space whose parameters are also there as Optuna's tables call them."""
+    also = [replace(parameter, name=PARAMETER + parameter.name) for parameter in space.parameters]
+    return ParameterSpace((*space.parameters, *(parameter for parameter in also if parameter.name not in space.names)))
 
 
 def read_with_columns(path: Path, columns: Sequence[str]) -> "pd.DataFrame":

@@ -8,6 +8,7 @@ from mkbo_plugins.errors import TableError
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import Origin
 from mkbo_plugins.space.levels import as_level
+from mkbo_plugins.tables.exports import OPTUNA, warn_of_left_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +22,13 @@ def is_result(table: Any) -> bool:
 def is_study(table: Any) -> bool:
     """Return whether a table is an Optuna study."""
     return all(hasattr(table, attribute) for attribute in ("get_trials", "study_name", "directions"))
+
+
+def as_frame(table: Any, target: str | None) -> tuple[Any, str | None]:
+    """Return the result of a run or a study as a table, with the name of its target; anything else as it is."""
+    if is_result(table):
+        return from_result(table, target)
+    return from_study(table, target) if is_study(table) else (table, target)
 
 
 def from_result(result: Any, target: str | None) -> tuple["pd.DataFrame", str]:
@@ -49,8 +57,7 @@ def from_result(result: Any, target: str | None) -> tuple["pd.DataFrame", str]:
 def from_study(study: Any, target: str | None) -> tuple["pd.DataFrame", str]:
     """Return the completed trials of an Optuna study as a table, with a column for each parameter and the values found.
 
-    Parameters that a trial does not have, and values that are not finite, are missing; pruned and failed trials are not
-    in it.
+    Parameters that a trial does not have, and values that are not finite, are missing.
 
     Parameters
     ----------
@@ -64,6 +71,11 @@ def from_study(study: Any, target: str | None) -> tuple["pd.DataFrame", str]:
     ------
     TableError
         If there is no such objective, it has the name of a parameter, or no trial is completed.
+
+    Warns
+    -----
+    TableWarning
+        If trials are left out since they failed, were pruned or are running.
     """
     import pandas as pd
 
@@ -76,7 +88,10 @@ def from_study(study: Any, target: str | None) -> tuple["pd.DataFrame", str]:
         raise TableError(
             f"target {target!r} is no objective of the study, which has {names}{did_you_mean(target, names)}"
         )
-    trials = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
+    every = study.get_trials(deepcopy=False)
+    trials = [trial for trial in every if trial.state.name == OPTUNA.done]
+    others = [trial.state.name for trial in every if trial.state.name != OPTUNA.done]
+    warn_of_left_out(f"the study {study.study_name!r}", others, OPTUNA.done)
     if not trials:
         raise TableError("the study has no completed trial yet; run it first")
     if any(target in trial.params for trial in trials):

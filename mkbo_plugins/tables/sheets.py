@@ -42,6 +42,10 @@ class Sheet:
         return replace(self, rows=tuple(map(tuple, rows)))
 
 
+_PICKLED = (*(bytes((0x80, protocol)) for protocol in range(2, 6)), b"\x1f\x8b", b"\x78\x9c")
+"""How pickles begin, and files packed by gzip and zlib."""
+
+
 def check_kind(path: Path, data: bytes) -> None:
     """Raise a `TableError` if a file is of a kind that is known not to be CSV; the message says what to do.
 
@@ -55,6 +59,11 @@ def check_kind(path: Path, data: bytes) -> None:
     check_no_old_workbook(path, data)
     if data.startswith(b"PK\x03\x04"):
         raise TableError(f"{path} is a workbook or an archive, not CSV; a workbook has a name that ends in .xlsx")
+    if data[:2] in _PICKLED:
+        raise TableError(
+            f"{path} is pickled or packed, such as a dump of scikit-optimize, and reading it could run code in it; in "
+            "Python: pretrain(skopt.load(file), space=space)"
+        )
     start = data[:4096].decode("utf-8-sig", errors="replace").lstrip()
     if start[:1] in ("{", "[") and not _BRACKETED_NAME.match(start):
         raise TableError(

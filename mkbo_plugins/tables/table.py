@@ -18,7 +18,7 @@ from mkbo_plugins.space.parameters import Scaled, is_finite_number
 from mkbo_plugins.space.space import ParameterSpace, as_array, check_columns, check_doubled
 from mkbo_plugins.tables.constraints import warn_broken
 from mkbo_plugins.tables.labels import check_classes, read_labels
-from mkbo_plugins.tables.results import from_result, from_study, is_result, is_study
+from mkbo_plugins.tables.results import as_frame
 
 Task: TypeAlias = Literal["regression", "classification"]
 
@@ -218,10 +218,7 @@ def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[An
 
     if target is not None and not isinstance(target, str):
         raise TableError(f"the target must be named by text, got {target!r}; rename its column")
-    if is_result(table):
-        table, target = from_result(table, target)
-    elif is_study(table):
-        table, target = from_study(table, target)
+    table, target = as_frame(table, target)
     if isinstance(table, tuple) and len(table) == 2:
         X, y = table[0], as_array(table[1], "y")
         X = X if isinstance(X, pd.DataFrame) else as_array(X, "X")

@@ -187,6 +187,8 @@ def test_campaigns_are_named_with_what_they_explain_and_most_like(run, folder):
             f"{campaign.name}: {campaign.rows} rows, held-out predictions explain {campaign.explained:.0%}" in page.text
         )
     assert "most like the earlier campaigns (rank correlation): study 1 (" in page.text
+    assert "Earlier campaigns most like this one" in page.text
+    assert "rank the outcomes so far" in page.raw
 
 
 def test_a_page_replaces_a_page_and_nothing_else(run, folder):

@@ -6,7 +6,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from mkbo_plugins import ParameterSpace, pretrain
-from mkbo_plugins.errors import SpaceError, TableError
+from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.optuna import parameter_space
 from mkbo_plugins.optuna.distributions import MOST_STEPS, parameter_of, values_at
 from mkbo_plugins.space.levels import as_level
@@ -105,9 +105,10 @@ def test_a_study_is_a_table(study):
     assert space == ParameterSpace.from_dict(
         {"a": (1e-3, 1.0, "log"), "layers": (1, 3, "int"), "act": ["relu", "None"]}
     )
-    with pytest.raises(TableError, match=r"'value'.*trial 5 of the study 'last year'.*missing='drop'"):
+    pruned = pytest.warns(TableWarning, match="'last year': 1 trial is left out, not being COMPLETE: 1 PRUNED")
+    with pruned, pytest.raises(TableError, match=r"'value'.*trial 5 of the study 'last year'.*missing='drop'"):
         pretrain(study, space=space, trainer="gp")
-    with pytest.warns(match="trial 5 of the study"):
+    with pytest.warns(TableWarning, match="1 PRUNED"), pytest.warns(match="trial 5 of the study"):
         cov = pretrain(study, space=space, trainer="gp", missing="drop")
     done = [trial for trial in study.trials if trial.number not in (3, 5)]
     frame = np.array([[as_level(trial.params[name]) for name in space.names] for trial in done], dtype=object)

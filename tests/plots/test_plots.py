@@ -21,6 +21,7 @@ from mkbo_plugins.plots import (
     parameter_weights,
     prediction_slice,
     prior_draws,
+    resemblance,
     save_figure,
     svg_of,
 )
@@ -197,3 +198,16 @@ def test_long_names_of_levels_are_shortened_and_turned(table, cov):
         assert label.get_text()[-1] == "…"
         assert name.startswith(label.get_text()[:-1])
     assert [label.get_rotation() for label in prediction_slice(cov, "gas").get_xticklabels()] == [0, 0, 0]
+
+
+def test_bars_of_earlier_campaigns_are_their_correlations_best_first():
+    most_like = [(f"run ${i}", 0.9 - 0.12 * i) for i in range(15)]
+    axes = resemblance(most_like, ax=_axes()[0])
+    assert [bar.get_width() for bar in axes.patches] == [value for _, value in most_like[:12]]
+    tops = [bar.get_y() for bar in axes.patches]
+    assert tops == sorted(tops, reverse=True)
+    assert axes.get_yticklabels()[0].get_text() == r"run \$0"
+    low, high = axes.get_xlim()
+    assert low < min(value for _, value in most_like[:12])
+    assert high > 1
+    assert resemblance(most_like[:3], ax=_axes()[0]).get_xlim()[0] == 0

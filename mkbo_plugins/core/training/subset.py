@@ -2,6 +2,7 @@
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.spatial.distance import cdist
 
 
 def farthest_point_subset(X: Float[np.ndarray, "N d"], n: int) -> Int[np.ndarray, " n"]:
@@ -39,6 +40,26 @@ def farthest_point_order(X: Float[np.ndarray, "N d"], n: int) -> Int[np.ndarray,
             break
         picked.append(int(np.argmax(nearest)))
     return np.array(picked)
+
+
+def farthest_points_beside(present: Float[np.ndarray, "P d"], X: Float[np.ndarray, "N d"], n: int) -> list[int]:
+    """Return indices of rows as far as can be from points that are there and from one another, in the order of picking.
+
+    Parameters
+    ----------
+    present
+        Points that are there, (P, d).
+    X
+        Coordinates, (N, d).
+    n
+        Most rows to pick; rows equal to another point are not picked.
+    """
+    nearest = cdist(X, present, "sqeuclidean").min(axis=1)
+    picked: list[int] = []
+    while len(picked) < n and nearest.max() > 0:
+        picked.append(int(np.argmax(nearest)))
+        nearest = np.minimum(nearest, _squared_distances(X, X[picked[-1]]))
+    return picked
 
 
 def _in_turns(owner: Int[np.ndarray, " N"], picked: list[int]) -> Int[np.ndarray, " N"]:

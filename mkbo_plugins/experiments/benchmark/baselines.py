@@ -7,9 +7,9 @@ from scipy.spatial.distance import cdist
 
 from mkbo_plugins.core.gp.exact_gp import ExactGP, held_out_residuals
 from mkbo_plugins.core.gp.map_fit import lowest_minimum
+from mkbo_plugins.core.gp.moments import Moments, posterior_moments, spread_of
 from mkbo_plugins.core.priors import NOISE, length_scale_prior, log_bounds, log_prior, prior_mode
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
-from mkbo_plugins.experiments.benchmark.moments import Moments, posterior_moments, spread_of
 
 RANK_SAMPLES = 256
 """Draws by which ranking losses are compared."""
@@ -25,7 +25,7 @@ def stacked(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
     """
     residual = z - lookup.source_mean[indices]
     std = spread_of(residual)
-    return lookup.fit("stock", indices, residual / std).moments.scaled(std).around(lookup.source_mean)
+    return lookup.candidates.fit("stock", indices, residual / std).moments.scaled(std).around(lookup.source_mean)
 
 
 def _joint_draws(mean: np.ndarray, covariance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -48,7 +48,7 @@ def rgpe(lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Moments:
     """
     rng = np.random.default_rng(len(z))
     table = lookup.source_moments(indices)
-    fit = lookup.fit("stock", indices, z)
+    fit = lookup.candidates.fit("stock", indices, z)
     inverse, dual = fit.posterior.process.inverse, fit.posterior.process.dual
     noise = rng.standard_normal((RANK_SAMPLES, len(z))) / np.sqrt(np.diag(inverse))
     held_out = z - held_out_residuals(inverse, dual) + noise

@@ -3,29 +3,20 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
-from scipy.special import erfcx, log_ndtr, logsumexp, ndtri
+from scipy.special import logsumexp
 
 from mkbo_plugins.core.confidence import gp_ucb_beta
-from mkbo_plugins.core.sobol import sobol_points
+from mkbo_plugins.core.gp.improvement import log_expected_improvement, log_noisy_improvement
+from mkbo_plugins.core.gp.moments import spread_of
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
 from mkbo_plugins.experiments.benchmark.models import Model, Prediction
-from mkbo_plugins.experiments.benchmark.moments import spread_of
 from mkbo_plugins.experiments.record import Campaign
 
 STARTS = 3
-SMALLEST_VARIANCE = 1e-12
-
-DRAWS = 64
-"""Draws of the function at what was tried, over which noisy expected improvement is averaged."""
-
-JITTER = 1e-9
-"""Variance added to the function at what was tried, so that its covariance has a Cholesky factor."""
 
 
 class Seen(NamedTuple):
@@ -59,22 +50,6 @@ class Record(Campaign):
     log_weights: tuple[tuple[float, ...], ...] = ()
 
 
-def log_expected_improvement(mean: np.ndarray, variance: np.ndarray, best: np.ndarray | float) -> np.ndarray:
-    """Return the logarithm of E max(f - best, 0), stable where it is tiny, of the shape of all arguments.
-
-    Source: Ament et al., "Unexpected improvements to expected improvement", 2023, section 4.1.
-    """
-    deviation = np.sqrt(np.maximum(variance, SMALLEST_VARIANCE))
-    u = (mean - best) / deviation
-    log_pdf = -(u**2) / 2 - np.log(2 * np.pi) / 2
-    low = np.minimum(u, -1.0)
-    # phi + u Phi = phi (1 + u Phi / phi), Phi / phi = sqrt(pi / 2) erfcx(-u / sqrt 2)
-    tail = np.log1p(np.maximum(low * np.sqrt(np.pi / 2) * erfcx(-low / np.sqrt(2)), -1 + 1e-16))
-    high = np.maximum(u, -1.0)
-    body = np.log(np.exp(-(high**2) / 2) / np.sqrt(2 * np.pi) + high * np.exp(log_ndtr(high)))
-    return np.where(u < -1, log_pdf + tail, body) + np.log(deviation)
-
-
 def normalised(predictions: Sequence[Prediction]) -> np.ndarray:
     """Return the log weights of predictions, normalised."""
     weights = np.array([prediction.log_weight for prediction in predictions])
@@ -93,24 +68,8 @@ def noisy_expected_improvement(predictions: Sequence[Prediction], seen: Seen) ->
     Source: Letham et al., "Constrained Bayesian optimization with noisy experiments", Bayesian Analysis 14, 495, 2019,
     section 4: expected improvement given the function at what was tried, averaged over draws of that.
     """
-    tried, first = np.unique(seen.indices, return_index=True)
-    normal = _normal_draws(len(tried))
-    members = []
-    for prediction in predictions:
-        mean, variance, with_tried, _ = prediction.moments
-        factor = cholesky(with_tried[tried][:, first] + JITTER * np.eye(len(tried)), lower=True)
-        root = solve_triangular(factor, with_tried[:, first].T, lower=True)
-        given = mean + normal @ root
-        best = (mean[tried] + normal @ factor.T).max(axis=1, keepdims=True)
-        left = variance - (root**2).sum(axis=0)
-        members.append(logsumexp(log_expected_improvement(given, left, best), axis=0) - np.log(DRAWS))
+    members = [log_noisy_improvement(prediction.moments, seen.indices) for prediction in predictions]
     return logsumexp(np.stack(members) + normalised(predictions)[:, None], axis=0)
-
-
-@lru_cache(maxsize=64)
-def _normal_draws(dimension: int) -> np.ndarray:
-    """Return quasi-random normal draws, (DRAWS, dimension), the same each time."""
-    return ndtri(np.clip(sobol_points(dimension, DRAWS, 0), 1e-12, 1 - 1e-12))
 
 
 def upper_confidence_bound(predictions: Sequence[Prediction], seen: Seen) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Starting points that a method chooses itself, before there is any outcome."""
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
+from mkbo_plugins.core.gp.pool import nearest_candidates
 from mkbo_plugins.core.gp.spacing import Spacing, least_distance
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
 
@@ -18,9 +18,4 @@ def space_filling(lookup: Lookup, n: int, seed: int) -> list[int]:
     """Return the candidates nearest to scrambled Sobol points, as hosts begin that know no table."""
     space = lookup.problem.space
     targets = np.asarray(space.to_coordinates(space.sobol(n, seed), "unit"))
-    distances = cdist(targets, lookup.unit, "sqeuclidean")
-    chosen: list[int] = []
-    for to_target in distances:
-        to_target[chosen] = np.inf
-        chosen.append(int(np.argmin(to_target)))
-    return chosen
+    return nearest_candidates(targets, lookup.unit)

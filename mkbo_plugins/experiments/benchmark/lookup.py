@@ -7,95 +7,43 @@ from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 
-from mkbo_plugins.core.components.components import PretrainedComponents
-from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.core.gp.moments import Moments, posterior_moments
+from mkbo_plugins.core.gp.pool import Known, Pool, PoolParts
 from mkbo_plugins.core.gp.posterior import FormPosterior, PosteriorDensity
 from mkbo_plugins.core.mixture.kernel_mixture import fit_kernel_mixture
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.errors import MkboWarning
-from mkbo_plugins.experiments.benchmark.moments import Moments, posterior_moments
 from mkbo_plugins.experiments.benchmark.problems import Problem
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.pretraining.training import pretrain
 from mkbo_plugins.space.parameters import Frame
 
 
-class Known(NamedTuple):
-    """A component between candidates, looked up."""
-
-    value: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class PoolParts:
-    """The fixed parts of a covariance between candidates, which are named by their numbers, (n, 1).
-
-    Parameters
-    ----------
-    fixed
-        The fixed parts.
-    pool
-        Frame coordinates of all candidates, (M, d).
-    """
-
-    fixed: PretrainedComponents
-    pool: np.ndarray
-
-    @property
-    def coarse(self) -> Self:
-        """Itself, being as fast as can be."""
-        return self
-
-    def rough(self, names: Iterable[str], X: np.ndarray, Y: np.ndarray) -> None:
-        """Return None: they are never slow."""
-
-    @property
-    def tables(self) -> int:
-        """Number of tables."""
-        return self.fixed.tables
-
-
 @dataclass(frozen=True, eq=False)
 class LookupParts(PoolParts):
-    """The same, looked up in matrices between all candidates, which many campaigns need.
+    """The fixed parts of a covariance between candidates, with matrices in a folder, which many campaigns need.
 
     Parameters
     ----------
     folder
-        Where these are kept.
+        Where matrices between all candidates are kept.
     """
 
     folder: Path
-    _known: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def components(
-        self, names: Iterable[str], X: np.ndarray, Y: np.ndarray | None = None, *, elementwise: bool = False
-    ) -> dict[str, Known]:
-        """Return what `PretrainedComponents.components` does, without a way back of gradients."""
-        grams = {name: self.between_all(name) for name in names}
-        if not grams:  # of models without components, whose points have no numbers
-            return {}
-        rows = X[:, 0].astype(int)
-        columns = rows if Y is None else Y[:, 0].astype(int)
-        return {
-            name: Known(gram[rows, columns] if elementwise else gram[rows][:, columns]) for name, gram in grams.items()
-        }
-
-    def between_all(self, name: str) -> np.ndarray:
-        """Return a component between all candidates, (M, M)."""
-        if name not in self._known:
-            path = self.folder / f"{name}.npy"
-            if not path.exists():
-                buffer = BytesIO()
-                np.save(buffer, np.asarray(self.fixed.components((name,), self.pool)[name].value))
-                write_atomically(path, buffer.getvalue())
-            self._known[name] = np.load(path, mmap_mode="r")
-        return self._known[name]
+    def computed(self, name: str) -> np.ndarray:
+        """Return a component between all candidates, (M, M), from the folder if it is there."""
+        path = self.folder / f"{name}.npy"
+        if not path.exists():
+            buffer = BytesIO()
+            np.save(buffer, super().computed(name))
+            write_atomically(path, buffer.getvalue())
+        return np.load(path, mmap_mode="r")
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +156,6 @@ class Lookup:
 
     def gram(self, name: str) -> np.ndarray:
         """Return a component of the covariance between all candidates, (M, M)."""
-        assert isinstance(self.parts, LookupParts), "matrices between all candidates need a folder"
         return self.parts.between_all(name)
 
     @cached_property
@@ -217,52 +164,10 @@ class Lookup:
         source = self.cov.to_coordinates(self.problem.source_points)
         return np.asarray(fit_kernel_mixture(source, self.source_z).mixture.gram(self.parts.pool))
 
-    def points(self, indices: np.ndarray, stock_dims: int) -> Points:
-        """Return candidates by number, for models with all or none of the stock inputs."""
-        return Points(indices[:, None].astype(float), self.unit[indices, :stock_dims])
-
-    def fit(self, form: str, indices: np.ndarray, z: np.ndarray) -> "Fit":
-        """Return the form with its most likely hyperparameters, conditioned on standardised values z (n,)."""
-        stock_dims = self.unit.shape[1] if get_form(form).uses_stock else 0
-        model = FormModel(self.parts, form, stock_dims)  # type: ignore[arg-type]
-        density = PosteriorDensity(model, self.points(indices, stock_dims), z, None)
-        theta = density.maximise([density.usual_start])
-        return Fit(self, density, theta)
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A fitted form.
-
-    Parameters
-    ----------
-    lookup
-        The problem.
-    density
-        What was maximised.
-    theta
-        Where its maximum is.
-    """
-
-    lookup: Lookup
-    density: PosteriorDensity
-    theta: np.ndarray
-
     @cached_property
-    def posterior(self) -> FormPosterior:
-        """The process conditioned on the data."""
-        return self.density.posterior(self.theta)
-
-    @cached_property
-    def moments(self) -> Moments:
-        """Moments of the function."""
-        model, tried = self.density.model, self.density.data
-        theta, noise = self.density.split(self.theta)
-        pool = self.lookup.points(np.arange(len(self.lookup.unit)), model.stock_dims)
-        cross = model.value(model.pairs(tried, pool), theta).T
-        variance = model.value(model.pairs(pool, elementwise=True), theta)
-        indices = tried.frame[:, 0].astype(int)
-        return posterior_moments(self.posterior.process, cross, variance, cross, indices, float(noise))
+    def candidates(self) -> Pool:
+        """The candidates as models of a form see them."""
+        return Pool(self.parts, self.unit)
 
 
 TRAINERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(

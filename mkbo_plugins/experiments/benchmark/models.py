@@ -14,9 +14,10 @@ import numpy as np
 from mkbo_plugins.core.components.directed_mean import HALF
 from mkbo_plugins.core.gp.exact_gp import held_out_log_density
 from mkbo_plugins.core.gp.laplace import laplace_evidence
+from mkbo_plugins.core.gp.moments import Moments
+from mkbo_plugins.core.gp.pool import Fit
 from mkbo_plugins.experiments.benchmark import baselines, paper_models
-from mkbo_plugins.experiments.benchmark.lookup import Fit, Lookup
-from mkbo_plugins.experiments.benchmark.moments import Moments
+from mkbo_plugins.experiments.benchmark.lookup import Lookup
 
 
 class Prediction(NamedTuple):
@@ -53,7 +54,7 @@ class Member(NamedTuple):
 def predict(member: Member, score: Score, lookup: Lookup, indices: np.ndarray, z: np.ndarray) -> Prediction:
     """Return the prediction of a fitted form."""
     mean = member.slope * lookup.decision
-    fit = lookup.fit(member.form, indices, z - mean[indices])
+    fit = lookup.candidates.fit(member.form, indices, z - mean[indices])
     return Prediction(score(fit), fit.moments.around(mean))
 
 

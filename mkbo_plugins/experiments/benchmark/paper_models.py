@@ -11,8 +11,8 @@ from scipy.spatial.distance import cdist
 
 from mkbo_plugins.core.gp.exact_gp import ExactGP
 from mkbo_plugins.core.gp.map_fit import lowest_minimum
+from mkbo_plugins.core.gp.moments import Moments, posterior_moments
 from mkbo_plugins.experiments.benchmark.lookup import Lookup
-from mkbo_plugins.experiments.benchmark.moments import Moments, posterior_moments
 
 NOISE_BOUNDS = (1e-4, 1e1)
 """Bounds of noise variances that no prior holds, in units of the standardised target's."""

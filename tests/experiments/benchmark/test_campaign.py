@@ -5,19 +5,19 @@ import pytest
 from scipy.stats import norm
 
 from mkbo_plugins.core.confidence import gp_ucb_beta
+from mkbo_plugins.core.gp.improvement import log_expected_improvement
+from mkbo_plugins.core.gp.moments import Moments
 from mkbo_plugins.experiments.benchmark.campaign import (
     ACQUISITIONS,
     STARTS,
     Seen,
     log_density,
-    log_expected_improvement,
     noisy_expected_improvement,
     run_lookup,
     upper_confidence_bound,
 )
 from mkbo_plugins.experiments.benchmark.lookup import Lookup, train
 from mkbo_plugins.experiments.benchmark.models import MODELS, Prediction
-from mkbo_plugins.experiments.benchmark.moments import Moments
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
 
 

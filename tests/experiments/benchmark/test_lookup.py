@@ -26,7 +26,7 @@ def test_posterior_is_that_of_botorch(lookup: Lookup, form: str):
     indices = np.random.default_rng(0).choice(210, 12, replace=False)
     y = lookup.problem.outcome[indices]
     z = (y - y.mean()) / y.std(ddof=1)
-    fit = lookup.fit(form, indices, z)
+    fit = lookup.candidates.fit(form, indices, z)
     mean, variance, with_tried, _ = fit.moments
 
     X = torch.as_tensor(lookup.problem.pool_points, dtype=torch.double)
@@ -65,7 +65,7 @@ def test_average_is_that_of_botorch(lookup: Lookup):
 
 def test_matrices_between_candidates_are_kept(lookup: Lookup):
     fresh = Lookup(lookup.problem, lookup.cov, lookup.folder)
-    pairs = fresh.points(np.arange(5), 0).frame
+    pairs = fresh.candidates.points(np.arange(5), 0).frame
     known = component_of(lookup.parts, "moment", pairs).value
     assert Path(lookup.folder, "moment.npy").exists()
     assert np.array_equal(component_of(fresh.parts, "moment", pairs).value, known)

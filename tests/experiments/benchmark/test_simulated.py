@@ -18,10 +18,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.stats import kstest
 
+from mkbo_plugins.core.gp.moments import Moments
 from mkbo_plugins.experiments.benchmark import paper_models
 from mkbo_plugins.experiments.benchmark.lookup import Lookup, train
 from mkbo_plugins.experiments.benchmark.models import WITHOUT_FRAME
-from mkbo_plugins.experiments.benchmark.moments import Moments
 from mkbo_plugins.experiments.benchmark.paper import EXPERIMENTS, SETTINGS, run_paper
 from mkbo_plugins.experiments.benchmark.runner import Plan, make_problem
 from mkbo_plugins.experiments.benchmark.simulated import SIMULATED, simulated, target

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from mkbo_plugins.core.gp.exact_gp import ExactGP
 
@@ -20,9 +21,9 @@ class Moments(NamedTuple):
         Variance of the noise.
     """
 
-    mean: np.ndarray
-    variance: np.ndarray
-    with_tried: np.ndarray
+    mean: Float[np.ndarray, " M"]
+    variance: Float[np.ndarray, " M"]
+    with_tried: Float[np.ndarray, "M n"]
     noise: float
 
     def scaled(self, factor: float) -> "Moments":
@@ -31,17 +32,17 @@ class Moments(NamedTuple):
             factor * self.mean, factor**2 * self.variance, factor**2 * self.with_tried, factor**2 * self.noise
         )
 
-    def around(self, mean: np.ndarray) -> "Moments":
+    def around(self, mean: Float[np.ndarray, " M"]) -> "Moments":
         """Return the moments of the function plus a known one, (M,)."""
         return self._replace(mean=mean + self.mean)
 
 
 def posterior_moments(
     process: ExactGP,
-    cross: np.ndarray,
-    variance: np.ndarray | float,
-    with_tried: np.ndarray,
-    indices: np.ndarray,
+    cross: Float[np.ndarray, "M N"],
+    variance: Float[np.ndarray, " M"] | float,
+    with_tried: Float[np.ndarray, "M n"],
+    indices: Int[np.ndarray, " n"],
     noise: float,
 ) -> Moments:
     """Return the moments of a process conditioned on data.
@@ -70,6 +71,6 @@ def posterior_moments(
     )
 
 
-def spread_of(values: np.ndarray) -> float:
+def spread_of(values: Float[np.ndarray, " n"]) -> float:
     """Return the standard deviation of values (n,), or 1 where all are equal or there is one."""
     return float(values.std(ddof=1)) or 1.0 if len(values) > 1 else 1.0
