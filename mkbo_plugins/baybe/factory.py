@@ -25,14 +25,6 @@ from mkbo_plugins.tables.ranges import warn_of_units
 _REMEDY = "give the search space the same as a constraint, or candidates that keep it"
 
 
-def _check_cov(instance: object, attribute: object, value: object) -> None:
-    check_covariance(value)
-
-
-def _check_fixed(instance: object, attribute: object, value: object) -> None:
-    check_mapping("fixed", value)
-
-
 @define(frozen=True)
 class PretrainedKernelFactory(GPComponentFactoryProtocol, SerialMixin):
     """Kernel of BaYBE's `GaussianProcessSurrogate`, in the table's frame whatever the search space.
@@ -56,11 +48,13 @@ class PretrainedKernelFactory(GPComponentFactoryProtocol, SerialMixin):
         If `cov` is no covariance, `form` is unknown, or `fixed` is no mapping.
     """
 
-    cov: Covariance = field(validator=_check_cov)
-    form: str = field(default=DEFAULT_FORM)
-    fixed: Mapping[str, Level] = field(factory=dict, validator=_check_fixed)
+    cov: Covariance
+    form: str = DEFAULT_FORM
+    fixed: Mapping[str, Level] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
+        check_covariance(self.cov)
+        check_mapping("fixed", self.fixed)
         self.cov.form(self.form)  # raises where the covariance has none of this name
 
     def __call__(self, searchspace: SearchSpace, objective: Objective, measurements: pd.DataFrame) -> PretrainedKernel:

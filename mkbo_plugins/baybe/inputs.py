@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from baybe.parameters.base import DiscreteParameter
 from baybe.parameters.base import Parameter as BaybeParameter
 from baybe.searchspace import SearchSpace
 from jaxtyping import Float
@@ -93,7 +94,7 @@ def reader(shown: BaybeParameter, target: Parameter, searchspace: SearchSpace) -
         If two of its levels look alike to BaYBE's models, or one is none that the table's parameter can take.
     """
     columns, bounds = list(searchspace.comp_rep_columns), bounds_of_inputs(searchspace)
-    if shown.is_numerical:
+    if shown.is_numerical or not isinstance(shown, DiscreteParameter):
         index = columns.index(shown.name)
         return Number(index, *bounds[:, index].tolist())
     encoded = shown.comp_df.loc[list(shown.values)]

@@ -1,6 +1,7 @@
 """BaYBE's search spaces as named parameters."""
 
-from baybe.parameters import NumericalDiscreteParameter, TaskParameter
+import numpy as np
+from baybe.parameters import NumericalContinuousParameter, NumericalDiscreteParameter, TaskParameter
 from baybe.parameters.base import DiscreteParameter
 from baybe.parameters.base import Parameter as BaybeParameter
 from baybe.searchspace import SearchSpace
@@ -57,11 +58,13 @@ def parameter_of(parameter: BaybeParameter, pretrained: Parameter | None) -> Par
             f"parameter {parameter.name!r} is a TaskParameter, for which BaYBE needs a kernel of tasks; leave it "
             "out of the search space, and let the other tasks be tables"
         )
-    if not isinstance(parameter, DiscreteParameter):
-        return Numeric(parameter.name, *map(float, parameter.bounds.to_tuple()))
+    if isinstance(parameter, NumericalContinuousParameter):
+        return Numeric(parameter.name, *parameter.bounds.to_tuple())
     if isinstance(parameter, NumericalDiscreteParameter):
         return Numeric(parameter.name, float(min(parameter.values)), float(max(parameter.values)))
-    return level_parameter(parameter.name, tuple(parameter.values), pretrained)
+    if isinstance(parameter, DiscreteParameter):
+        return level_parameter(parameter.name, tuple(parameter.values), pretrained)
+    raise SpaceError(f"parameter {parameter.name!r} is a {type(parameter).__name__}, which is not supported")
 
 
 def target_space(pretrained: ParameterSpace, searchspace: SearchSpace) -> ParameterSpace:
@@ -104,6 +107,7 @@ def _sums_of_candidates(pretrained: ParameterSpace, searchspace: SearchSpace) ->
     found = []
     for constraint in pretrained.constraints:
         if set(constraint.names) <= set(candidates.columns):
-            sums = sum(weight * candidates[name] for name, weight in constraint.coefficients)
+            weights = np.array([weight for _, weight in constraint.coefficients])
+            sums = candidates[list(constraint.names)].to_numpy(dtype=float) @ weights
             found.append(LinearConstraint(constraint.coefficients, float(sums.min()), float(sums.max())))
     return found
