@@ -23,6 +23,7 @@ PUBLIC = {
     "mkbo_plugins": None,
     "mkbo_plugins.botorch": None,
     "mkbo_plugins.ax": None,
+    "mkbo_plugins.baybe": None,
     "mkbo_plugins.optuna": None,
     "mkbo_plugins.skopt": None,
     "mkbo_plugins.plots": None,

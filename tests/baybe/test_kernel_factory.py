@@ -26,9 +26,9 @@ from baybe.surrogates import GaussianProcessSurrogate
 from baybe.targets import NumericalTarget
 
 from mkbo_plugins import ParameterSpace, pretrain
-from mkbo_plugins.baybe import PretrainedKernelFactory, parameter_space
+from mkbo_plugins.baybe import PretrainedKernelFactory, parameter_space, pretrained_surrogate
 from mkbo_plugins.botorch import PretrainedKernel
-from mkbo_plugins.errors import ArtefactError, MkboError, SpaceError, TableWarning
+from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, SpaceError, TableWarning
 from tests.conftest import mixed_table
 
 OBJECTIVE = SingleTargetObjective(NumericalTarget("quality"))
@@ -352,9 +352,31 @@ def test_new_levels_and_other_units_are_warned_of(cov):
         PretrainedKernelFactory(cov)(searchspace, OBJECTIVE, None)
 
 
+def test_a_known_direction_is_in_the_mean(framed):
+    """It is that of the measured value, whether this is to be large or small, and is stored with the campaign."""
+    searchspace = random_searchspace(1).discrete.to_searchspace()
+    points = measured(searchspace, 6, 0)
+    g = framed.predict(searchspace.discrete.exp_rep)
+    for direction, minimise, sign in (("same", False, 1), ("same", True, 1), (["opposite"], False, -1)):
+        surrogate = pretrained_surrogate(framed, direction=direction)
+        objective = SingleTargetObjective(NumericalTarget("quality", minimize=minimise))
+        surrogate.fit(searchspace, objective, points)
+        model = surrogate.to_botorch().eval()
+        X = torch.as_tensor(searchspace.discrete.comp_rep.to_numpy(float))
+        with torch.no_grad():
+            mean = model.mean_module(model.transform_inputs(X)).numpy()
+        slope = np.polyfit(g, mean, 1)[0]
+        np.testing.assert_allclose(mean - mean.mean(), slope * (g - g.mean()), atol=1e-8)
+        assert np.sign(slope) == sign
+        assert GaussianProcessSurrogate.from_json(surrogate.to_json()) == surrogate
+    assert pretrained_surrogate(framed) == GaussianProcessSurrogate(PretrainedKernelFactory(framed))
+    with pytest.raises(KernelError, match="without the table"):
+        pretrained_surrogate(framed, "stock", direction="same")
+
+
 def test_an_earlier_campaign_is_a_table():
     searchspace = random_searchspace(1)
-    earlier = campaign(searchspace, PretrainedKernelFactory)
+    earlier = Campaign(searchspace, OBJECTIVE)
     earlier.add_measurements(measured(searchspace, 20, 0))
     space = parameter_space(earlier.searchspace)
     assert set(space.names) == set(searchspace.parameter_names)
