@@ -12,7 +12,7 @@ pytest.importorskip("baybe", reason="BaYBE is missing; the extra baybe of this p
 
 from baybe import Campaign
 from baybe.constraints import ContinuousLinearConstraint
-from baybe.objectives import SingleTargetObjective
+from baybe.objectives import ParetoObjective, SingleTargetObjective
 from baybe.parameters import (
     CategoricalParameter,
     CustomDiscreteParameter,
@@ -22,7 +22,7 @@ from baybe.parameters import (
 )
 from baybe.recommenders import BotorchRecommender
 from baybe.searchspace import SearchSpace, SubspaceDiscrete
-from baybe.surrogates import GaussianProcessSurrogate
+from baybe.surrogates import CompositeSurrogate, GaussianProcessSurrogate
 from baybe.targets import NumericalTarget
 
 from mkbo_plugins import ParameterSpace, pretrain
@@ -327,13 +327,14 @@ def test_search_spaces_that_do_not_fit_are_named(cov, searchspace, fixed, words)
     ("arguments", "words"),
     [
         ({"form": "transfur"}, "transfur"),
+        ({"direction": "up"}, "'up'"),
         ({"fixed": ["gas"]}, "fixed must be a mapping"),
         ({"cov": "older.mkbo.json"}, "PretrainedCovariance.load"),
     ],
 )
 def test_arguments_that_are_none_are_named(cov, arguments, words):
     with pytest.raises(MkboError, match=words):
-        PretrainedKernelFactory(**{"cov": cov, **arguments})
+        pretrained_surrogate(**{"cov": cov, **arguments})
 
 
 def test_fixed_values_count_as_given(cov):
@@ -372,6 +373,20 @@ def test_a_known_direction_is_in_the_mean(framed):
     assert pretrained_surrogate(framed) == GaussianProcessSurrogate(PretrainedKernelFactory(framed))
     with pytest.raises(KernelError, match="without the table"):
         pretrained_surrogate(framed, "stock", direction="same")
+
+
+def test_targets_may_have_models_of_their_own(gp_cov):
+    searchspace = random_searchspace(1).discrete.to_searchspace()
+    objective = ParetoObjective([NumericalTarget("quality"), NumericalTarget("cost", minimize=True)])
+    surrogate = CompositeSurrogate(
+        {"quality": pretrained_surrogate(gp_cov, "transfer"), "cost": GaussianProcessSurrogate()}
+    )
+    begun = Campaign(searchspace, objective, BotorchRecommender(surrogate_model=surrogate))
+    points = measured(searchspace, 5, 0)
+    begun.add_measurements(points.assign(cost=points["layers"]))
+    kernels = [type(model.covar_module) for model in begun.get_surrogate().to_botorch().models]
+    assert [issubclass(kernel, PretrainedKernel) for kernel in kernels] == [True, False]
+    assert Campaign.from_json(begun.to_json()) == begun
 
 
 def test_an_earlier_campaign_is_a_table():
