@@ -76,7 +76,8 @@ def pretrained_surrogate(
     return GaussianProcessSurrogate(kernel, PretrainedMeanFactory(cov, words, kernel.fixed))
 
 
-@define(frozen=True)
+# Without slots, since these make a second class of the same name, which BaYBE may find in place of this one.
+@define(frozen=True, slots=False)
 class PretrainedKernelFactory(GPComponentFactoryProtocol, SerialMixin):
     """Kernel of `pretrained_surrogate`, in the table's frame whatever the search space; each fit makes one anew.
 
@@ -124,7 +125,7 @@ class PretrainedKernelFactory(GPComponentFactoryProtocol, SerialMixin):
         return PretrainedKernel(cov, self.form, frame.num_stock_columns, frame)
 
 
-@define(frozen=True)
+@define(frozen=True, slots=False)
 class PretrainedMeanFactory(GPComponentFactoryProtocol, SerialMixin):
     """Mean of `pretrained_surrogate` where the direction of a table is known.
 

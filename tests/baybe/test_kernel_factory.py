@@ -180,6 +180,8 @@ def test_a_campaign_is_stored_read_in_another_process_and_gone_on_with(gp_cov, t
     (tmp_path / "campaign.json").write_text(begun.to_json())
     points.to_csv(tmp_path / "points.csv", index=False)
     script = f"""
+import gc
+gc.disable()  # BaYBE looks classes up by name, among those that are still in memory
 import pandas as pd
 import mkbo_plugins.baybe
 from baybe import Campaign
