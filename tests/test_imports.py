@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "mkbo_plugins"
-OPTIONAL = ("torch", "botorch", "gpytorch", "linear_operator", "ax", "optuna", "skopt", "matplotlib")
+OPTIONAL = ("torch", "botorch", "gpytorch", "linear_operator", "ax", "baybe", "optuna", "skopt", "matplotlib")
 
 
 def python(script: str) -> str:
@@ -88,7 +88,7 @@ def test_core_imports_no_optional_framework(path):
     ["__init__.py", "errors.py", "files.py", "messages", "space", "tables", "covariance", "pretraining", "suggestion"],
 )
 def test_fitted_object_and_space_import_no_adapter(name):
-    adapters = ("botorch", "ax", "optuna", "skopt", "cli", "plots", "experiments")
+    adapters = ("botorch", "ax", "baybe", "optuna", "skopt", "cli", "plots", "experiments")
     place = PACKAGE / name
     paths = list(place.rglob("*.py")) if place.is_dir() else [place]
     assert paths
@@ -101,10 +101,11 @@ def test_fitted_object_and_space_import_no_adapter(name):
 @pytest.mark.parametrize(
     ("adapter", "others"),
     [
-        ("botorch", ("ax", "optuna", "skopt")),
-        ("ax", ("optuna", "skopt")),
-        ("optuna", ("ax", "skopt")),
-        ("skopt", ("ax", "botorch", "optuna")),
+        ("botorch", ("ax", "baybe", "optuna", "skopt")),
+        ("ax", ("baybe", "optuna", "skopt")),
+        ("baybe", ("ax", "optuna", "skopt")),
+        ("optuna", ("ax", "baybe", "skopt")),
+        ("skopt", ("ax", "baybe", "botorch", "optuna")),
     ],
 )
 def test_adapters_do_not_import_one_another(adapter, others):
@@ -113,7 +114,7 @@ def test_adapters_do_not_import_one_another(adapter, others):
         assert not [name for name in found if below(name, *(f"mkbo_plugins.{other}" for other in others))], path
 
 
-@pytest.mark.parametrize("host", ["botorch", "ax", "optuna", "skopt"])
+@pytest.mark.parametrize("host", ["botorch", "ax", "baybe", "optuna", "skopt"])
 def test_a_missing_host_names_the_extra(host):
     script = f"""
 import sys
@@ -149,7 +150,7 @@ FLOORS = (
     {"tables", "covariance"},
     {"pretraining", "report", "suggestion"},
     {"plots", "botorch", "skopt", "trials", "inspection", "validation"},
-    {"ax", "optuna"},
+    {"ax", "baybe", "optuna"},
     {"experiments"},
     {"cli"},
 )

@@ -16,6 +16,7 @@ from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.botorch.models import PretrainedGP, pretrained_gp
+from mkbo_plugins.botorch.suggest import suggest
 
 __all__ = [
     "AverageGP",
@@ -26,5 +27,6 @@ __all__ = [
     "linear_constraints",
     "pretrained_average",
     "pretrained_gp",
+    "suggest",
     "table_verdict",
 ]

@@ -36,6 +36,8 @@ from mkbo_plugins.tables.ranges import warn_of_units
 from mkbo_plugins.tables.requirements import Required, all_met
 from mkbo_plugins.tables.trials import Trials
 
+__all__ = ["Advice", "Suggestion", "suggest"]
+
 LARGEST_SEED = 2**32 - 1
 """Largest seed, in PyTorch and all that draws."""
 

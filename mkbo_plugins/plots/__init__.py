@@ -19,7 +19,7 @@ from mkbo_plugins.plots.campaign import (
     resemblance,
     verdict_odds,
 )
-from mkbo_plugins.plots.overview import overview
+from mkbo_plugins.plots.learned import overview
 from mkbo_plugins.plots.slices import covariance_slice, covariance_slices, prediction_slice, prior_draws
 from mkbo_plugins.plots.style import save_figure, svg_of
 from mkbo_plugins.plots.table import held_out_predictions

@@ -59,7 +59,7 @@ def finish(ax: Any, xlabel: str, ylabel: str) -> Any:
     return ax
 
 
-def save_figure(figure: Figure, path: Path, dpi: int = 150) -> None:
+def save_figure(figure: Figure, path: str | Path, dpi: int = 150) -> None:
     """Write a figure to a file of the kind that its name says, atomically.
 
     Raises
@@ -69,6 +69,7 @@ def save_figure(figure: Figure, path: Path, dpi: int = 150) -> None:
     OSError
         If the file cannot be written.
     """
+    path = Path(path)
     kind = path.suffix.lower().lstrip(".")
     known = figure.canvas.get_supported_filetypes()
     if kind not in known:

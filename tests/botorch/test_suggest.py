@@ -32,3 +32,10 @@ def test_a_suggestion_is_the_same_without_a_verdict(small_cov):
 def test_a_model_needs_three_outcomes(small_cov):
     with pytest.raises(MkboError, match="initial must be a whole number of at least 3, got 2"):
         suggest(small_cov, trials_of(small_cov, 4), initial=2)
+
+
+def test_the_function_is_a_name_of_the_package_and_of_its_module():
+    import mkbo_plugins.botorch
+
+    assert mkbo_plugins.botorch.suggest is suggest
+    assert "suggest" in mkbo_plugins.botorch.__all__

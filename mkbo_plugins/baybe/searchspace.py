@@ -1,0 +1,113 @@
+"""BaYBE's search spaces as named parameters."""
+
+import numpy as np
+from baybe.parameters import NumericalContinuousParameter, NumericalDiscreteParameter, TaskParameter
+from baybe.parameters.base import DiscreteParameter
+from baybe.parameters.base import Parameter as BaybeParameter
+from baybe.searchspace import SearchSpace
+
+from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.space.constraints import LinearConstraint
+from mkbo_plugins.space.levels import level_parameter
+from mkbo_plugins.space.parameters import Numeric, Parameter
+from mkbo_plugins.space.space import ParameterSpace
+
+
+def parameter_space(searchspace: SearchSpace) -> ParameterSpace:
+    """Return a search space as a `ParameterSpace`, for `pretrain` on the measurements of an earlier campaign.
+
+    Numbers are real, between the bounds or the extremes of their values; all else has levels. Linear constraints on
+    continuous parameters are kept.
+
+    Parameters
+    ----------
+    searchspace
+        The search space.
+
+    Raises
+    ------
+    SpaceError
+        If it has a task parameter, or cannot be described.
+
+    Examples
+    --------
+    >>> from baybe.parameters import NumericalContinuousParameter
+    >>> searchspace = SearchSpace.from_product([NumericalContinuousParameter("celsius", (20, 90))])
+    >>> parameter_space(searchspace).to_dict()
+    {'celsius': {'bounds': [20.0, 90.0], 'log': False, 'integer': False}}
+    """
+    if not isinstance(searchspace, SearchSpace):
+        raise SpaceError(
+            f"searchspace must be a SearchSpace of BaYBE, got {type(searchspace).__name__}; a campaign has one as "
+            "campaign.searchspace"
+        )
+    parameters = tuple(parameter_of(p, None) for p in searchspace.parameters)
+    return ParameterSpace(parameters, tuple(_continuous_constraints(searchspace)))
+
+
+def parameter_of(parameter: BaybeParameter, pretrained: Parameter | None) -> Parameter:
+    """Return what a parameter of BaYBE stands for, beside the table's parameter of its name, if there is one.
+
+    Raises
+    ------
+    SpaceError
+        If it is a task parameter.
+    """
+    if isinstance(parameter, TaskParameter):
+        raise SpaceError(
+            f"parameter {parameter.name!r} is a TaskParameter, for which BaYBE needs a kernel of tasks; leave it "
+            "out of the search space, and let the other tasks be tables"
+        )
+    if isinstance(parameter, NumericalContinuousParameter):
+        return Numeric(parameter.name, *parameter.bounds.to_tuple())
+    if isinstance(parameter, NumericalDiscreteParameter):
+        return Numeric(parameter.name, float(min(parameter.values)), float(max(parameter.values)))
+    if isinstance(parameter, DiscreteParameter):
+        return level_parameter(parameter.name, tuple(parameter.values), pretrained)
+    raise SpaceError(f"parameter {parameter.name!r} is a {type(parameter).__name__}, which is not supported")
+
+
+def target_space(pretrained: ParameterSpace, searchspace: SearchSpace) -> ParameterSpace:
+    """Return those parameters of a search space that the table has, and what is known of their sums.
+
+    Raises
+    ------
+    SpaceError
+        If there are none, or one is a task parameter.
+    """
+    shared = [p for p in searchspace.parameters if p.name in pretrained.names]
+    if not shared:
+        raise SpaceError(
+            f"the search space, with {[p.name for p in searchspace.parameters]}, has none of the table's parameters "
+            f"{list(pretrained.names)}; parameters are matched by name"
+        )
+    names = {p.name for p in shared}
+    known = [*_continuous_constraints(searchspace), *_sums_of_candidates(pretrained, searchspace)]
+    parameters = tuple(parameter_of(p, pretrained[p.name]) for p in shared)
+    return ParameterSpace(parameters, tuple(c for c in known if set(c.names) <= names))
+
+
+def _continuous_constraints(searchspace: SearchSpace) -> list[LinearConstraint]:
+    """Return the linear constraints that each continuous point keeps."""
+    space = searchspace.continuous
+    return [
+        LinearConstraint(
+            tuple(zip(c.parameters, c.coefficients, strict=True)),
+            None if c.operator == "<=" else c.rhs,
+            None if c.operator == ">=" else c.rhs,
+        )
+        for c in (*space.constraints_lin_eq, *space.constraints_lin_ineq)
+        if not c.is_interpoint
+    ]
+
+
+def _sums_of_candidates(pretrained: ParameterSpace, searchspace: SearchSpace) -> list[LinearConstraint]:
+    """Return between which numbers the sums that the table's space keeps lie, over all discrete candidates."""
+    candidates = searchspace.discrete.exp_rep
+    found = []
+    for constraint in pretrained.constraints:
+        if set(constraint.names) <= set(candidates.columns):
+            weights = np.array([weight for _, weight in constraint.coefficients])
+            sums = candidates[list(constraint.names)].to_numpy(dtype=float) @ weights
+            found.append(LinearConstraint(constraint.coefficients, float(sums.min()), float(sums.max())))
+    return found
