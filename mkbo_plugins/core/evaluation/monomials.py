@@ -87,12 +87,9 @@ class Monomials:
         return np.ascontiguousarray(self.exponents.T)
 
     def vjp(
-        self, X: Float[Array, "#n d"], values: Float[Array, "... #n"], upstream: Float[Array, "M n"]
+        self, X: Float[Array, "n d"], values: Float[Array, "M n"], upstream: Float[Array, "M n"]
     ) -> Float[Array, "n d"]:
-        """Pull a gradient with respect to the values (M, n) at X back to X, (n, d), which must be `nonzero`.
-
-        Of a single point, several gradients are pulled back at once.
-        """
+        """Pull a gradient with respect to the values (M, n) at X back to X, (n, d), which must be `nonzero`."""
         xp = array_namespace(X)
         of_logarithms = xp.matmul(constant(self.float_exponents.T, X), upstream * values)
         return xp.matrix_transpose(of_logarithms) / X
