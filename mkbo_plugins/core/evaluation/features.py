@@ -19,8 +19,8 @@ from mkbo_plugins.core.points import WeightedPoints
 EPS = float(np.finfo(float).eps) / 2
 """Unit roundoff of double precision."""
 
-CHUNK = 1 << 21
-"""Entries of a temporary, 16 MiB."""
+CHUNK = 1 << 18
+"""Entries of a temporary, 2 MiB, which a processor's cache holds."""
 
 
 def monomial_exponents(dimension: int, max_degree: int) -> Int[np.ndarray, "M d"]:
