@@ -6,10 +6,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, per_pair
+from mkbo_plugins.core.arrays import Array, array_namespace, per_pair
 from mkbo_plugins.core.components.campaigns import Campaigns, OfCampaigns, OfCampaignsFromPoint
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice

@@ -12,10 +12,9 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.evaluation.damped_truncation import without_small
 from mkbo_plugins.core.evaluation.feature_sum import PRODUCT_COST, FeatureSum
 from mkbo_plugins.core.evaluation.features import EPS, Weights, monomial_weights

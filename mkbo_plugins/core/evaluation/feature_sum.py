@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, chunks, constant, joined
+from mkbo_plugins.core.arrays import Array, array_namespace, chunks, constant, joined
 from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.evaluation.monomials import Monomials, nonzero
 from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledSum, SumForm, batched

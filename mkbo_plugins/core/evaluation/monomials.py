@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from jaxtyping import Bool, Float, Int
 
-from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.core.arrays import Array, array_namespace, constant
 
 NEGLIGIBLE = 1e-140
 """Coordinates closer to zero than this count as this: a monomial can then be divided by any of its coordinates, and
