@@ -164,13 +164,15 @@ class FeatureSum(SumForm):
         xp = array_namespace(P.points)
         # The slope of u^k in u_j is k_j u^k / u_j, a sum over features as S itself is.
         factors = constant(self.squared[:, None] * self.monomials.float_exponents, P.points)
-        blocks = []
+        d, blocks = factors.shape[1], []
         for _, values in self._value_blocks(P, share=0.5):
-            weighted = [xp.matrix_transpose(values * factors[:, j][:, None]) for j in range(factors.shape[1])]
-            parts = [
-                xp.stack([xp.matmul(left, others) for left in weighted], axis=-1)
-                for _, others in self._value_blocks(Q, share=0.25)
-            ]
+            parts = []
+            for _, others in self._value_blocks(Q, share=0.25):
+                # Exponents go to the side of fewer points, all of them in one product.
+                few, many = sorted((values, others), key=lambda side: side.shape[1])
+                weighted = xp.reshape(few[:, None, :] * factors[:, :, None], (len(self.monomials), -1))
+                found = xp.reshape(xp.matmul(xp.matrix_transpose(many), weighted), (many.shape[1], d, few.shape[1]))
+                parts.append(xp.permute_dims(found, (2, 0, 1) if few is values else (0, 2, 1)))
             blocks.append(joined(parts, axis=1))
         return joined(blocks, axis=0) / (nonzero(P.points)[:, None, :] * nonzero(Q.points)[None, :, :])
 
