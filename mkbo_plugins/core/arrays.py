@@ -3,14 +3,26 @@
 from functools import reduce
 from typing import Any, TypeAlias
 
+import array_api_compat
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from jaxtyping import Bool, Float, Shaped
 
 from mkbo_plugins.errors import KernelError
 
 Array: TypeAlias = Any
 """A NumPy array or a PyTorch tensor."""
+
+
+_NAMESPACES: dict[tuple[type, ...], Any] = {}
+
+
+def array_namespace(*arrays: Array) -> Any:
+    """Return what `array_api_compat.array_namespace` does, which is the same for arrays of the same types."""
+    types = tuple(map(type, arrays))
+    if types not in _NAMESPACES:  # looked for once, as this is called many times for a single point
+        _NAMESPACES[types] = array_api_compat.array_namespace(*arrays)
+    return _NAMESPACES[types]
 
 
 def constant(values: Array, like: Array) -> Array:

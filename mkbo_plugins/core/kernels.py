@@ -22,10 +22,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, constant, coordinates
+from mkbo_plugins.core.arrays import Array, array_namespace, constant, coordinates
 from mkbo_plugins.errors import KernelError
 
 

@@ -124,10 +124,11 @@ class ColumnMap:
         of_values = self._maps[inputs].vjp(self._values(x[None, :]), np.hstack([of_frame, of_stock]))
         if not self._has_levels:
             return of_values
-        parts = np.split(of_values, np.cumsum([len(d.source(inputs).columns) for d in self.dimensions])[:-1], axis=1)
+        of_columns = np.zeros((len(of_values), self.size))
         # Levels are rounded, so that nothing changes with their columns.
-        blocks = zip(self.dimensions, parts, strict=True)
-        return np.hstack([np.zeros((len(part), d.size)) if d.levels else part for d, part in blocks])
+        columns, values = self._numbers
+        of_columns[:, columns] = of_values[:, values]
+        return of_columns
 
     def _split(self, X: Num[np.ndarray, "n columns"]) -> Iterator[tuple[NamedDimension, Num[np.ndarray, "n size"]]]:
         """Return the dimensions, each with its columns."""
@@ -141,6 +142,14 @@ class ColumnMap:
             self.check_size(X.shape[1])
             return X
         return np.hstack([_one_hot(columns, len(d.levels)) if d.levels else columns for d, columns in self._split(X)])
+
+    @cached_property
+    def _numbers(self) -> tuple[list[int], list[int]]:
+        """Places of the numbers among the columns, and among these with a weight for each level."""
+        columns = np.cumsum([0, *(d.size for d in self.dimensions)]).tolist()
+        values = np.cumsum([0, *(len(d.levels) or 1 for d in self.dimensions)]).tolist()
+        numbers = [j for j, d in enumerate(self.dimensions) if not d.levels]
+        return [columns[j] for j in numbers], [values[j] for j in numbers]
 
     @cached_property
     def _has_levels(self) -> bool:

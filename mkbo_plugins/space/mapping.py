@@ -12,10 +12,10 @@ from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from jaxtyping import Bool, Float, Int
 
-from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.core.arrays import Array, array_namespace, constant
 from mkbo_plugins.space.matching import check_above_zero
 from mkbo_plugins.space.parameters import Frame, Level, Parameter, Scaled
 

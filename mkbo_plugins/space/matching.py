@@ -3,9 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
-from array_api_compat import array_namespace
-
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.space.parameters import Categorical, Numeric, Parameter
 from mkbo_plugins.space.space import ParameterSpace

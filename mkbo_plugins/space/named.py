@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.space.mapping import Affine, Constant, CoordinateMap, Levels, Source
 from mkbo_plugins.space.matching import (

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.core.arrays import Array, array_namespace, constant
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.messages.hints import did_you_mean, shown_value
 

@@ -11,10 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.region.walk import Walk
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.messages.hints import did_you_mean

@@ -1,9 +1,10 @@
 """Points and constants in NumPy and PyTorch."""
 
+import array_api_compat
 import numpy as np
 import pytest
 
-from mkbo_plugins.core.arrays import constant, coordinates, equal_points
+from mkbo_plugins.core.arrays import array_namespace, constant, coordinates, equal_points
 from mkbo_plugins.errors import KernelError
 
 
@@ -13,6 +14,16 @@ def test_equal_points_compares_by_value():
     expected = [[True, False, False], [False, False, True]]
     np.testing.assert_array_equal(equal_points(X, Y, elementwise=False), expected)
     np.testing.assert_array_equal(equal_points(X, Y[:2], elementwise=True), [True, False])
+
+
+def test_namespaces_are_those_of_the_library():
+    torch = pytest.importorskip("torch")
+    for arrays in ((np.zeros(2),), (np.zeros(2), np.zeros((3, 1), int)), (torch.zeros(2),), (torch.zeros(2), 1.0)):
+        for _ in range(2):
+            assert array_namespace(*arrays) is array_api_compat.array_namespace(*arrays)
+    for _ in range(2):
+        with pytest.raises(TypeError):
+            array_namespace(np.zeros(2), torch.zeros(2))
 
 
 def test_a_read_only_constant_becomes_a_tensor_of_its_own():

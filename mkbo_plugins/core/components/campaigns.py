@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, constant, doubled, with_dtype
+from mkbo_plugins.core.arrays import Array, array_namespace, constant, doubled, with_dtype
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.kernels import FreeKernel

@@ -6,10 +6,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, per_pair
+from mkbo_plugins.core.arrays import Array, array_namespace, per_pair
 from mkbo_plugins.core.components.campaigns import Campaigns, OfCampaigns, OfCampaignsFromPoint
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
@@ -411,10 +410,13 @@ class PretrainedComponents:
         PretrainedComponents or None
             The same object for all points; None where `coarse` is fast, or features do not serve.
         """
-        evaluators = {self._rough.evaluator_of(name) for name in names if name in OF_REWEIGHTED}
+        evaluators = list({self._rough.evaluator_of(name): None for name in names if name in OF_REWEIGHTED})
         common = [evaluator.common_features(X, Y) for evaluator in evaluators]
         counts = [0 if features is None else len(features.monomials) for features in common]
-        return self._rough if all(counts) and max(counts, default=0) > FEW_FEATURES else None
+        if not all(counts) or max(counts, default=0) <= FEW_FEATURES:
+            return None
+        serving = all(e.serves(features, X, Y) for e, features in zip(evaluators, common, strict=True) if features)
+        return self._rough if serving else None
 
     @cached_property
     def _rough(self) -> "PretrainedComponents":

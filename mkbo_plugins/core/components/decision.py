@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, constant, doubled, with_dtype
+from mkbo_plugins.core.arrays import Array, array_namespace, constant, doubled, with_dtype
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.points import WeightedPoints
 

@@ -6,10 +6,9 @@ from functools import cached_property, reduce
 from itertools import accumulate
 from operator import mul
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.components.components import COMPONENTS, Component, FromPoint, PretrainedComponents
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import of_table

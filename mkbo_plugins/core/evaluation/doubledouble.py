@@ -21,10 +21,10 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.core.arrays import Array, array_namespace, constant
 
 
 class DoubleDouble(NamedTuple):

@@ -12,10 +12,9 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.evaluation.damped_truncation import without_small
 from mkbo_plugins.core.evaluation.feature_sum import PRODUCT_COST, FeatureSum
 from mkbo_plugins.core.evaluation.features import EPS, Weights, monomial_weights
@@ -182,16 +181,19 @@ class CertifiedEvaluator:
     def common_features(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> FeatureSum | None:
         """Return the features of points (n, d) if they are those of others (m, d) too and cost less than the pair sum.
 
-        They are None also where they do not meet the tolerance.
+        Whether they meet the tolerance, `serves` says.
         """
         features, entries = self._features_of((X,)), X.shape[0] * Y.shape[0]
         if features is None or self._features_of((X, Y)) is not features:
             return None
         fewer, more = sorted((X.shape[0], Y.shape[0]))
-        if features.cost(fewer, more, entries) > self.pairs.terms * (entries + 3 * fewer):
-            return None
-        points = [self._points.get(id(features), (Z,), partial(self._made_ready, features)) for Z in (X, Y)]
-        return features if max(self._worst_error(P) for P in points) <= self._limit(features) else None
+        too_costly = features.cost(fewer, more, entries) > self.pairs.terms * (entries + 3 * fewer)
+        return None if too_costly else features
+
+    def serves(self, features: FeatureSum, *sets: Float[Array, "_n d"]) -> bool:
+        """Return whether features meet the tolerance at sets of points, (n, d) each."""
+        points = [self._points.get(id(features), (Z,), partial(self._made_ready, features)) for Z in sets]
+        return max(self._worst_error(P) for P in points) <= self._limit(features)
 
     def _serving(self, x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> tuple[float, Prepared]:
         """Return up to which coordinates of a point the way chosen for it holds, and the others made ready for that."""

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, chunks, constant, joined
+from mkbo_plugins.core.arrays import Array, array_namespace, chunks, constant, joined
 from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.evaluation.monomials import Monomials, nonzero
 from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledSum, SumForm, batched
@@ -17,6 +16,9 @@ from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledS
 EVALUATION_COST, PRODUCT_COST, ROW_COST = 4.0, 1 / 60, 10.0
 """Time of one monomial at one point, of one term of a product of features, and of starting a row of monomials in
 points, the first two in units of one term of the pair sum."""
+
+CACHED_ENTRIES, FEWEST_ROWS = 1 << 16, 64
+"""Entries of an array that a processor's cache holds, 512 KiB, and rows of it that are worth a call of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +47,14 @@ class FeatureSum(SumForm):
     name = "features"
 
     @cached_property
+    def squared(self) -> Float[np.ndarray, " M"]:
+        """Squared feature weights w_k^2, (M,)."""
+        return self.weights**2
+
+    @cached_property
     def _of_squares(self) -> Float[np.ndarray, "3 M"]:
         """Coefficients of the squared monomials in the diagonal, its error and its truncation, (3, M)."""
-        squared = self.weights**2
+        squared = self.squared
         # A monomial is a product of `degree` factors, and errors of the M terms are independent.
         computing = 4 * EPS * (8 + self.monomials.degrees + math.sqrt(len(squared))) * squared
         return np.stack([squared, self.rounding + self.charges + computing, self.charges])
@@ -68,7 +75,9 @@ class FeatureSum(SumForm):
         sums = []
         for rows in self._blocks(X.shape[0], share=1.0):
             values = self.monomials.evaluate(nonzero(X[rows, :]))
-            sums.append(xp.matmul(coefficients, values * values))
+            # Few at a time, so that squares stay in a processor's cache.
+            parts = chunks(len(self.monomials), max(FEWEST_ROWS, CACHED_ENTRIES // max(1, values.shape[1])))
+            sums.append(sum(xp.matmul(coefficients[:, part], values[part, :] * values[part, :]) for part in parts))
         diagonal, error, truncation = sums[0] if len(sums) == 1 else xp.concat(sums, axis=1)
         half = xp.full_like(diagonal, self.log_unit)
         return Prepared(self, X, half, diagonal, error, truncation, values if len(sums) == 1 else None)
@@ -80,7 +89,7 @@ class FeatureSum(SumForm):
         if P.points.shape[0] == Q.points.shape[0] == b:
             return self.pointwise(P.points * Q.points).mantissa[:, None, None]
         if b > 1:
-            squared = constant(self.weights**2, P.points)[:, None]
+            squared = constant(self.squared, P.points)[:, None]
             grams = [xp.matmul(xp.matrix_transpose(left), squared * right) for _, left, right in self._batches(P, Q, b)]
             return joined(grams, axis=0)
         if P is Q and P.values is not None:
@@ -88,7 +97,7 @@ class FeatureSum(SumForm):
             left = P.values * constant(self.weights, P.points)[:, None]
             gram = xp.matmul(xp.matrix_transpose(left), left)
             return ((gram + xp.matrix_transpose(gram)) / 2)[None, ...]
-        squared = constant(self.weights**2, P.points)[:, None]
+        squared = constant(self.squared, P.points)[:, None]
         # The weights go to the side where that is fewer products.
         left_is_smaller = P.points.shape[0] <= Q.points.shape[0]
         blocks = []
@@ -108,7 +117,7 @@ class FeatureSum(SumForm):
         """Pull a gradient (b, n, m) with respect to `between` back to both points, or only the first."""
         xp = array_namespace(P.points)
         b = upstream.shape[0]
-        squared = constant(self.weights**2, P.points)[:, None]
+        squared = constant(self.squared, P.points)[:, None]
         if b > 1:
             firsts, seconds = [], []
             for batch, values, others in self._batches(P, Q, b):
@@ -140,26 +149,30 @@ class FeatureSum(SumForm):
         gradients: Float[Array, "1 m d"] | None,
     ) -> Float[Array, "k d"]:
         """Return what `SumForm.vjp_of_point` does, whose `gradients` are never there."""
-        xp, values = array_namespace(upstream), P.values
-        assert values is not None  # those of a single point are always few
-        slope = 0.0 if of_diagonal is None else 2 * values * of_diagonal
+        xp = array_namespace(upstream)
+        assert P.values is not None  # those of a single point are always few
+        values = P.values[:, 0]
+        slope = 0.0 if of_diagonal is None else 2 * of_diagonal[:, None] * values
         for columns, others in self._value_blocks(Q, share=0.5):
-            slope = slope + xp.matmul(others, xp.matrix_transpose(upstream[:, columns]))
-        # Monomials are linear in features, so that all slopes take one way back to the point.
-        return self.monomials.vjp(nonzero(P.points), values, constant(self.weights**2, P.points)[:, None] * slope)
+            # One product with a vector a gradient: with narrow matrices they take three times as long.
+            slope = slope + xp.stack([xp.matmul(others, row) for row in upstream[:, columns]])
+        of_logarithms = slope * (constant(self.squared, P.points) * values)
+        return xp.matmul(of_logarithms, constant(self.monomials.float_exponents, P.points)) / nonzero(P.points)
 
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Float[Array, "n m d"]:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, m, d)."""
         xp = array_namespace(P.points)
         # The slope of u^k in u_j is k_j u^k / u_j, a sum over features as S itself is.
-        factors = constant((self.weights**2)[:, None] * self.monomials.float_exponents, P.points)
-        blocks = []
+        factors = constant(self.squared[:, None] * self.monomials.float_exponents, P.points)
+        d, blocks = factors.shape[1], []
         for _, values in self._value_blocks(P, share=0.5):
-            weighted = [xp.matrix_transpose(values * factors[:, j][:, None]) for j in range(factors.shape[1])]
-            parts = [
-                xp.stack([xp.matmul(left, others) for left in weighted], axis=-1)
-                for _, others in self._value_blocks(Q, share=0.25)
-            ]
+            parts = []
+            for _, others in self._value_blocks(Q, share=0.25):
+                # Exponents go to the side of fewer points, all of them in one product.
+                few, many = sorted((values, others), key=lambda side: side.shape[1])
+                weighted = xp.reshape(few[:, None, :] * factors[:, :, None], (len(self.monomials), -1))
+                found = xp.reshape(xp.matmul(xp.matrix_transpose(many), weighted), (many.shape[1], d, few.shape[1]))
+                parts.append(xp.permute_dims(found, (2, 0, 1) if few is values else (0, 2, 1)))
             blocks.append(joined(parts, axis=1))
         return joined(blocks, axis=0) / (nonzero(P.points)[:, None, :] * nonzero(Q.points)[None, :, :])
 
@@ -194,7 +207,7 @@ class FeatureSum(SumForm):
         xp = array_namespace(U)
         flat = nonzero(xp.reshape(U, (-1, U.shape[-1])))
         relative = xp.reshape(V, flat.shape) / flat
-        exponents, squared = constant(self.monomials.float_exponents, U), constant(self.weights**2, U)[:, None]
+        exponents, squared = constant(self.monomials.float_exponents, U), constant(self.squared, U)[:, None]
         unit = constant(np.eye(U.shape[-1]), U)
         # The second derivative of u^k is u^k (k_i k_j - k_i [i = j]) / (u_i u_j).
         # One coordinate of V at a time, since the terms k_i k_j of different ones differ by far near zero.
@@ -211,7 +224,7 @@ class FeatureSum(SumForm):
     ) -> Float[Array, "n d"]:
         """Return the gradient of ``sum_k w_k^2 x^{power k}`` at points (n, d)."""
         points = nonzero(X)
-        squared = constant(self.weights**2, X)[:, None]
+        squared = constant(self.squared, X)[:, None]
         gradients = []
         for rows in self._blocks(X.shape[0]):
             block = self.monomials.evaluate(points[rows, :]) if values is None else values[:, rows]

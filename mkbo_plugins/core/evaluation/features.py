@@ -19,8 +19,12 @@ from mkbo_plugins.core.points import WeightedPoints
 EPS = float(np.finfo(float).eps) / 2
 """Unit roundoff of double precision."""
 
-CHUNK = 1 << 21
-"""Entries of a temporary, 16 MiB."""
+CHUNK = 1 << 18
+"""Entries of a temporary, 2 MiB, which a processor's cache holds."""
+
+
+TABLE_SHARE = 0.25
+"""Size of a table of products of powers, in units of that of the monomials made of it."""
 
 
 def monomial_exponents(dimension: int, max_degree: int) -> Int[np.ndarray, "M d"]:
@@ -46,10 +50,20 @@ def log_tau_squared(kernel: FreeKernel, exponents: Int[np.ndarray, "M d"]) -> Fl
 
 def monomials(points: Float[np.ndarray, "N d"], exponents: Int[np.ndarray, "M d"]) -> Float[np.ndarray, "M N"]:
     """Return theta_k(x) for points (N, d) and exponents (M, d), transposed, (M, N)."""
-    values = np.ones((len(exponents), len(points)))
+    # Few different powers of a coordinate, and products of them, occur in many monomials.
+    tables = [(np.ones((1, len(points))), np.zeros(len(exponents), dtype=int))]
     for j in np.flatnonzero(exponents.any(axis=0)):
-        # Few different powers of a coordinate occur in many monomials.
-        values *= (points[:, j] ** np.arange(exponents[:, j].max() + 1)[:, None])[exponents[:, j]]
+        powers = points[:, j] ** np.arange(exponents[:, j].max() + 1)[:, None]
+        table, index = tables[-1]
+        if len(table) > 1 and len(table) * len(powers) > TABLE_SHARE * len(exponents):
+            tables.append((powers, exponents[:, j]))
+        else:
+            products = (table[:, None, :] * powers).reshape(-1, len(points))
+            tables[-1] = products, index * len(powers) + exponents[:, j]
+    first, *others = tables
+    values = np.take(*first, axis=0)
+    for table, index in others:
+        values *= np.take(table, index, axis=0)
     return values
 
 

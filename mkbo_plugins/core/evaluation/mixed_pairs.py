@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum
 from mkbo_plugins.core.evaluation.prepared import Prepared, SumForm, batched

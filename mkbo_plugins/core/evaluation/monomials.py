@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from jaxtyping import Bool, Float, Int
 
-from mkbo_plugins.core.arrays import Array, constant
+from mkbo_plugins.core.arrays import Array, array_namespace, constant
 
 NEGLIGIBLE = 1e-140
 """Coordinates closer to zero than this count as this: a monomial can then be divided by any of its coordinates, and
@@ -87,12 +87,9 @@ class Monomials:
         return np.ascontiguousarray(self.exponents.T)
 
     def vjp(
-        self, X: Float[Array, "#n d"], values: Float[Array, "... #n"], upstream: Float[Array, "M n"]
+        self, X: Float[Array, "n d"], values: Float[Array, "M n"], upstream: Float[Array, "M n"]
     ) -> Float[Array, "n d"]:
-        """Pull a gradient with respect to the values (M, n) at X back to X, (n, d), which must be `nonzero`.
-
-        Of a single point, several gradients are pulled back at once.
-        """
+        """Pull a gradient with respect to the values (M, n) at X back to X, (n, d), which must be `nonzero`."""
         xp = array_namespace(X)
         of_logarithms = xp.matmul(constant(self.float_exponents.T, X), upstream * values)
         return xp.matrix_transpose(of_logarithms) / X

@@ -19,10 +19,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from jaxtyping import Float, Int
 
-from mkbo_plugins.core.arrays import Array, chunks, constant, joined
+from mkbo_plugins.core.arrays import Array, array_namespace, chunks, constant, joined
 from mkbo_plugins.core.evaluation import doubledouble as dd
 from mkbo_plugins.core.evaluation.features import EPS, extended_log_damping
 from mkbo_plugins.core.evaluation.pair_blocks import BLOCK_PAIRS, SCALE_STEPS, SPREAD, PairBlocks

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from array_api_compat import array_namespace
 from jaxtyping import Bool, Float, Shaped
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 
 VANISHING = 1e-270
 """Diagonals below this, in units of the square of the largest coefficient, are zero."""
@@ -60,8 +59,7 @@ class Prepared:
     @cached_property
     def vanishing(self) -> Bool[Array, " n"]:
         """Where the diagonal is zero or not above its rounding error, (n,)."""
-        xp = array_namespace(self.diagonal)
-        return self.diagonal <= xp.clip(self.error, VANISHING, None)
+        return (self.diagonal <= self.error) | (self.diagonal <= VANISHING)
 
     @cached_property
     def diagonal_gradient(self) -> Float[Array, "n d"]:

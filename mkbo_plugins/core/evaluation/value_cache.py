@@ -3,9 +3,9 @@
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 
 
 class ValueCache:

@@ -95,7 +95,7 @@ class ExactGP:
 
     def solve(self, cross: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n m"]:
         """Return K^-1 cross', (n, m), for covariances with the data (m, n)."""
-        return cho_solve((self.factor, True), cross.T)
+        return cho_solve((self.factor, True), cross.T, check_finite=False)
 
 
 def symmetric_inverse(covariance: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:

@@ -17,8 +17,9 @@ from mkbo_plugins.core.gp.form_model import FormModel, Pairs, Points
 from mkbo_plugins.core.gp.map_fit import Differentiable, map_fit
 from mkbo_plugins.core.priors import NEAR_STOCK, NOISE, Hyperparameter, log_prior, prior_mode
 
-BLOCK = 200
-"""Points dealt with at a time: few enough for their features to stay in a processor's cache between uses."""
+BLOCK = 400
+"""Points dealt with at a time: few enough for their features to stay in a processor's cache between uses, and so many
+that calls cost little beside them."""
 
 MANY = 1000
 """Points beyond which they are candidates to be ranked, for which the fixed parts may be coarse."""

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 
-from mkbo_plugins.core.arrays import Array, per_pair
+from mkbo_plugins.core.arrays import Array, array_namespace, per_pair
 from mkbo_plugins.core.gp.exact_gp import held_out_residuals
 from mkbo_plugins.core.gp.map_fit import lowest_minimum
 from mkbo_plugins.core.kernels import check_points, gram_points, not_negative, positive, sequence

@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.components.components import KernelGram
 from mkbo_plugins.core.mixture.kernel_mixture import KernelMixture
 from mkbo_plugins.errors import KernelError

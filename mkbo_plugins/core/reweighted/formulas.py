@@ -6,10 +6,9 @@ derivatives of it once.
 
 from typing import NamedTuple, Protocol
 
-from array_api_compat import array_namespace
 from jaxtyping import Bool, Float
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 
 
 class Side(NamedTuple):

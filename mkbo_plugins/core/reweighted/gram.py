@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, chunks, constant, equal_points, joined, per_pair
+from mkbo_plugins.core.arrays import Array, array_namespace, chunks, constant, equal_points, joined, per_pair
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, SumForm, batched
 from mkbo_plugins.core.reweighted.formulas import Formula, Side

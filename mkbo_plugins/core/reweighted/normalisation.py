@@ -3,10 +3,9 @@
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.evaluation.prepared import VANISHING
 from mkbo_plugins.core.kernels import Exponential, FreeKernel, SquaredExponential, check_points, gram_points
 from mkbo_plugins.core.points import WeightedPoints

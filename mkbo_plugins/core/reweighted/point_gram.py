@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, equal_points
+from mkbo_plugins.core.arrays import Array, array_namespace, equal_points
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.evaluation.prepared import Prepared
 from mkbo_plugins.core.reweighted.formulas import Formula, Side

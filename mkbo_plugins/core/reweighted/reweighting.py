@@ -25,10 +25,9 @@ from functools import cached_property, reduce
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points
 from mkbo_plugins.core.points import WeightedPoints

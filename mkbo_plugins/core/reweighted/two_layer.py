@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from array_api_compat import array_namespace
 from jaxtyping import Float, Inexact
 
-from mkbo_plugins.core.arrays import Array
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.kernels import FreeKernel, check_points, gram_points, positive
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance
 from mkbo_plugins.core.reweighted.gram import gram
