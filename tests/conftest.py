@@ -71,5 +71,5 @@ def cov(table: pd.DataFrame, space: ParameterSpace) -> PretrainedCovariance:
 
 @pytest.fixture(scope="session")
 def gp_cov(table: pd.DataFrame, space: ParameterSpace) -> PretrainedCovariance:
-    """Return a covariance trained as a Gaussian process over mixed parameters, in the target's units."""
-    return pretrain(table, target="strength", space=space, trainer="gp", rank_target=False)
+    """Return a covariance trained as a Gaussian process over mixed parameters."""
+    return pretrain(table, target="strength", space=space, trainer="gp")

@@ -32,7 +32,7 @@ def noisy(n=600, seed=0):
 
 
 def train(rows, target="y", space=SPACE, **settings):
-    return pretrain(rows, target, space, progress=False, **{"rank_target": False} | settings)
+    return pretrain(rows, target, space, progress=False, **settings)
 
 
 def error(cov, rows, values):

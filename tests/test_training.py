@@ -27,8 +27,7 @@ GRIDS = {"C": [0.1, 3.0, 30.0], "sigma": [0.1, 2.0, 50.0], "epsilon": [0.0, 0.05
 
 
 def train(table=TABLE, target="strength", **settings):
-    fixed = {"rank_target": False} if settings.get("trainer") == "gp" else FIXED
-    return pretrain(table, target, SPACE, **fixed | settings)
+    return pretrain(table, target, SPACE, **({} if settings.get("trainer") == "gp" else FIXED) | settings)
 
 
 @functools.cache
@@ -363,7 +362,7 @@ def test_any_setting_that_matters_changes_the_fingerprint():
 @pytest.mark.parametrize("trainer", ["svm", "gp"])
 def test_units_of_the_target(factor, trainer):
     scaled_table = TABLE.assign(strength=factor * TABLE["strength"])
-    settings = {"C": None, "epsilon": None, "sigma": [2.0], "rank_target": False} if trainer == "svm" else {}
+    settings = {"C": None, "epsilon": None, "sigma": [2.0]} if trainer == "svm" else {}
     plain = train(**settings) if settings else standard("gp")
     scaled = train(scaled_table, trainer=trainer, **settings)
     if trainer == "svm":
@@ -384,7 +383,7 @@ def test_units_of_the_parameters(trainer):
     space = ParameterSpace.from_dict(MIXED_SPACE | {"power": (0.1, 5.5), "rate": (1e-2, 1e2, "log")})
     other = TABLE.assign(power=TABLE["power"] / 1000, rate=TABLE["rate"] * 1000)
     plain = standard(trainer)
-    settings = {"rank_target": False} if trainer == "gp" else FIXED
+    settings = {} if trainer == "gp" else FIXED
     rescaled = pretrain(other, "strength", space, trainer=trainer, **settings)
     assert rescaled.predict(other) == pytest.approx(plain.predict(TABLE), rel=1e-4)
     assert rescaled.gram(other, form="normalised") == pytest.approx(plain.gram(TABLE, form="normalised"), abs=1e-3)
@@ -451,7 +450,7 @@ def test_the_share_explained_is_of_the_weighted_variance(table, space, trainer):
     loud = np.arange(len(table)) % 2 == 1
     noisy = table.assign(strength=table["strength"] + 30 * loud * np.random.default_rng(0).normal(size=len(table)))
     weight = np.where(loud, 1e-3, 1.0)
-    options = {"C": 5.0, "epsilon": 0.05, "sigma": 2.0} if trainer == "svm" else {"rank_target": False}
+    options = {"C": 5.0, "epsilon": 0.05, "sigma": 2.0} if trainer == "svm" else {}
     record = pretrain(noisy, "strength", space, trainer=trainer, sample_weight=weight, progress=False, **options).record
     y = noisy["strength"]
     mean = np.average(y, weights=weight)

@@ -98,13 +98,8 @@ def pretrain(
     levels: Annotated[list[str] | None, LEVELS] = None,
     log_target: Annotated[bool, typer.Option("--log-target", help="Train on the target's logarithm.")] = False,
     rank_target: Annotated[
-        bool | None,
-        typer.Option(
-            "--rank-target/--no-rank-target",
-            help="Train on normal scores of the target's ranks; usual unless --log-target, --noise or labels.",
-            show_default=False,
-        ),
-    ] = None,
+        bool, typer.Option("--rank-target", help="Train on normal scores of the target's ranks, as of campaigns.")
+    ] = False,
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows that lack a value.")] = False,
     max_rows: Annotated[
         int | None,

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -48,7 +48,7 @@ def pretrain(
     noise: Any = None,
     missing: Literal["error", "drop"] = "error",
     log_target: bool = False,
-    rank_target: bool | None = None,
+    rank_target: bool = False,
     max_rows: int | None = None,
     n_jobs: int | None = None,
     progress: bool = True,
@@ -124,9 +124,8 @@ def pretrain(
         Train on the logarithm of the target.
     rank_target
         Train on normal scores of the target's ranks, which no unit, scale or tail of its distribution changes;
-        predictions are turned back to values. Noise becomes what it changes of a score. None does so unless something
-        else is said of the target in its own units, by `C`, `epsilon`, `noise` or `log_target`, or it is a label.
-        Outcomes of campaigns are ranked within each in any case.
+        predictions are turned back to values. Noise becomes what it changes of a score. Outcomes of campaigns are
+        ranked within each in any case.
     max_rows
         Most rows to train on. Of a longer table, rows that fill the space (each as far as can be from those before it,
         in frame coordinates) are the whole table to weights, leave-one-out and support vectors; a warning names them
@@ -173,9 +172,13 @@ def pretrain(
     Gaussian process that is the model of all rows, whose noise their scatter tells. Of labels all rows are trained on,
     and those of a setting held out together. `max_rows` counts settings then, and of labels rows.
     """
-    flags = {"ard": ard, "log_target": log_target, "progress": progress}
-    flags |= {} if rank_target is None else {"rank_target": rank_target}
+    flags = {"ard": ard, "log_target": log_target, "rank_target": rank_target, "progress": progress}
     _check_settings(frame, task, trainer, combine, flags)
+    if rank_target and (log_target or task == "classification"):
+        said = "log_target (--log-target)" if log_target else "one of it and labels"
+        raise FitError(
+            f"rank_target (--rank-target) is for numbers, whose ranks no logarithm changes; leave out {said}"
+        )
     check_counts(max_rows, n_jobs)
     if task == "classification" and (epsilon is not None or log_target):
         raise FitError("labels have no tube and no logarithm; leave out epsilon and log_target (--log-target)")
@@ -197,7 +200,7 @@ def pretrain(
         trainer,
         grids,
         bool(log_target),
-        _is_ranked(rank_target, task, grids, noise, log_target=log_target),
+        bool(rank_target),
         max_rows,
         n_jobs,
         progress,
@@ -283,17 +286,6 @@ def _check_size(space: ParameterSpace) -> None:
             f"the space has {count} parameters and levels, and a covariance takes at most {COORDINATES}; leave out "
             "what hardly matters, as with ignore (--ignore) or parameters (--parameters)"
         )
-
-
-def _is_ranked(rank_target: bool | None, task: Task, grids: Mapping[str, Any], noise: Any, *, log_target: bool) -> bool:
-    """Return whether the target is taken by rank: if so asked, or nothing given is in its units."""
-    stated = log_target or noise is not None or any(grids[name] is not None for name in ("C", "epsilon"))
-    if rank_target and (log_target or task == "classification"):
-        raise FitError(
-            "rank_target (--rank-target) is for numbers, whose ranks no logarithm changes; leave out "
-            f"{'log_target (--log-target)' if log_target else 'one of it and labels'}"
-        )
-    return task == "regression" and not stated if rank_target is None else bool(rank_target)
 
 
 def _template(kernel: str | FreeKernel) -> FreeKernel:

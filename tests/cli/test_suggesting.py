@@ -506,7 +506,7 @@ def test_a_measured_number_between_ordered_levels_is_taken_at_its_value(run, fol
     space = ParameterSpace.from_dict({"heat": [10, 20, 50], "time": (0.0, 1.0)})
     raw = space.sobol(16)
     table = pd.DataFrame(raw, columns=["heat", "time"]).assign(y=raw @ [0.1, 2.0])
-    cov = pretrain(table, "y", space, trainer="gp", rank_target=False, progress=False)
+    cov = pretrain(table, "y", space, trainer="gp", progress=False)
     cov.save("ordered.mkbo.json")
     measured = pd.DataFrame({"heat": [10.2, 20.3, 49.6, 20], "time": [0.1, 0.5, 0.6, 0.9], "y": [1.2, 3.0, 6.3, 3.9]})
     measured.to_csv("measured.csv", index=False)

@@ -171,14 +171,9 @@ class Lookup:
 
 
 TRAINERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "gp": {"trainer": "gp"},
-        "svm": {"trainer": "svm"},
-        "svm_iso": {"trainer": "svm", "ard": False, "rank_target": False},
-    }
+    {"gp": {"trainer": "gp"}, "svm": {"trainer": "svm"}, "svm_iso": {"trainer": "svm", "ard": False}}
 )
-"""Settings of `pretrain` by name; ``svm_iso`` is the paper's machine, with one length scale for all parameters
-and the target as it is."""
+"""Settings of `pretrain` by name; ``svm_iso`` is the paper's machine, with one length scale for all parameters."""
 
 
 def train(problem: Problem, trainer: str, frame: Frame = "centred") -> PretrainedCovariance:
