@@ -174,14 +174,8 @@ def pretrain(
     """
     flags = {"ard": ard, "log_target": log_target, "rank_target": rank_target, "progress": progress}
     _check_settings(frame, task, trainer, combine, flags)
-    if rank_target and (log_target or task == "classification"):
-        said = "log_target (--log-target)" if log_target else "one of it and labels"
-        raise FitError(
-            f"rank_target (--rank-target) is for numbers, whose ranks no logarithm changes; leave out {said}"
-        )
     check_counts(max_rows, n_jobs)
-    if task == "classification" and (epsilon is not None or log_target):
-        raise FitError("labels have no tube and no logarithm; leave out epsilon and log_target (--log-target)")
+    _check_scale(task, epsilon, log_target=log_target, rank_target=rank_target)
     if resume is not None and not isinstance(resume, (str, os.PathLike)):
         raise FitError(f"resume (--resume) must name a file, got {type(resume).__name__}")
     grids = {"C": C, "sigma": sigma, "epsilon": epsilon}
@@ -267,6 +261,16 @@ def _warnings(sources: Sequence[Source], fits: Sequence[Fitted]) -> Iterator[Mkb
     """Yield what deserves a look in fits and is no mere note, each with the name of its table."""
     for source, fit in zip(sources, fits, strict=True):
         yield from (source.named(note) for note in fit.notes if isinstance(note, MkboWarning))
+
+
+def _check_scale(task: Task, epsilon: Any, *, log_target: bool, rank_target: bool) -> None:
+    if task == "classification" and (epsilon is not None or log_target or rank_target):
+        raise FitError(
+            "labels have no tube, no logarithm and no ranks; leave out epsilon, log_target (--log-target) and "
+            "rank_target (--rank-target)"
+        )
+    if rank_target and log_target:
+        raise FitError("no logarithm changes ranks; leave out log_target (--log-target) or rank_target (--rank-target)")
 
 
 def _check_several(tables: int, combine: str, trainer: str, resume: Any) -> None:
