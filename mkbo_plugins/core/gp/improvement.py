@@ -20,9 +20,9 @@ JITTER = 1e-9
 
 
 def log_expected_improvement(
-    mean: Float[np.ndarray, "*n"], variance: Float[np.ndarray, "*n"], best: Float[np.ndarray, "..."] | float
+    mean: Float[np.ndarray, "..."], variance: Float[np.ndarray, "..."], best: Float[np.ndarray, "..."] | float
 ) -> Float[np.ndarray, "..."]:
-    """Return the logarithm of E max(f - best, 0), stable where it is tiny, of the shape of all arguments.
+    """Return the logarithm of E max(f - best, 0), stable where it is tiny, of the shape to which all arguments are broadcast.
 
     Source: Ament et al., "Unexpected improvements to expected improvement", 2023, section 4.1.
     """
