@@ -22,7 +22,7 @@ JITTER = 1e-9
 def log_expected_improvement(
     mean: Float[np.ndarray, "..."], variance: Float[np.ndarray, "..."], best: Float[np.ndarray, "..."] | float
 ) -> Float[np.ndarray, "..."]:
-    """Return the logarithm of E max(f - best, 0), stable where it is tiny, of the shape to which all arguments are broadcast.
+    """Return the logarithm of E max(f - best, 0), stable where it is tiny, of the shape that all are broadcast to.
 
     Source: Ament et al., "Unexpected improvements to expected improvement", 2023, section 4.1.
     """
