@@ -60,4 +60,4 @@ class RankedTarget:
             raise ArtefactError(
                 f"{content.path}'scores' and 'values' must be as many numbers each, two or more, rising"
             )
-        return cls(tuple(map(float, scores)), tuple(map(float, values)))
+        return cls(tuple(scores), tuple(values))

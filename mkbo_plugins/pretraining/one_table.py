@@ -41,7 +41,7 @@ MOST_JOBS = 10_000
 
 @dataclass(frozen=True)
 class Settings:
-    """How tables are trained on; parameters as for `pretrain`, `template` being its kernel, `ranked` its choice."""
+    """How tables are trained on; parameters as for `pretrain`: `template` is its kernel, `ranked` its `rank_target`."""
 
     template: FreeKernel
     ard: bool
@@ -105,6 +105,11 @@ class Rows:
         most = long_tables.STAND_INS if settings.max_rows is None else settings.max_rows
         used = np.arange(len(X)) if len(X) <= most else farthest_point_subset(X, most)
         return cls(space, joined, X, used, note, ranked)
+
+    @property
+    def unit(self) -> str:
+        """What messages say behind an error of predictions."""
+        return "" if self.ranked is None else " (in normal scores)"
 
     @property
     def trained(self) -> Float[np.ndarray, "n d"]:
@@ -252,7 +257,7 @@ def _stand_ins_note(rows: Rows, error: float) -> SampleWarning:
     return SampleWarning(
         f"{len(rows.used)} of {len(rows.X)} {what} that fill the space stand for all: each has the value of a "
         f"regression on all {what}, which predicts those held out with a root mean squared error of "
-        f"{np.sqrt(error):.4g}{'' if rows.ranked is None else ' (in normal scores)'}, their "
+        f"{np.sqrt(error):.4g}{rows.unit}, their "
         f"standard deviation being {rows.data.y.std():.4g}; max_rows (--max-rows) trains on so many {what} alone",
         rows=tuple(map(int, rows.data.numbers[rows.used])),
     )
@@ -264,10 +269,9 @@ def _sample_note(decision: DecisionFunction, rows: Rows) -> SampleWarning:
     blocks = np.array_split(others, 1 + len(others) // MOST_AT_ONCE)
     predicted, values = np.concatenate([np.asarray(decision(X[block])) for block in blocks]), data.y[others]
     if data.classes is None:
-        error = float(np.sqrt(np.mean((predicted - values) ** 2)))
-        unit = "" if rows.ranked is None else " (in normal scores)"
+        error, spread = float(np.sqrt(np.mean((predicted - values) ** 2))), values.std()
         quality = (
-            f"with a root mean squared error of {error:.4g}{unit}, their standard deviation being {values.std():.4g}"
+            f"with a root mean squared error of {error:.4g}{rows.unit}, their standard deviation being {spread:.4g}"
         )
     else:
         quality = f"rightly in {np.mean(predicted * values > 0):.0%}"

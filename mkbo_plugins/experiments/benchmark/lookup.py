@@ -114,7 +114,7 @@ class Lookup:
         return (y - y.mean()) / y.std(ddof=1)
 
     @cached_property
-    def parts(self) -> LookupParts | TriedParts:
+    def parts(self) -> PoolParts:
         """The fixed parts between candidates."""
         pool = self.cov.to_coordinates(self.problem.pool_points)
         return (
