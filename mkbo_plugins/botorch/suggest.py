@@ -92,8 +92,9 @@ def suggest(
         the table fits its own in any case.
     required
         Further outcomes that must keep to bounds. Each has BoTorch's own model, and improvement counts where all keep
-        to them, over the experiments that do (constraints of BoTorch's acquisition function). They count as soon as
-        there is a model, from three outcomes on.
+        to them, over the experiments that do (constraints of BoTorch's acquisition function). Until one does, or a
+        pending one is likely to, the experiment most likely to meet them is next. They count as soon as there is a
+        model, from three outcomes on.
     initial
         Number of outcomes, at least three, from which on there is a model.
     judged
@@ -205,7 +206,11 @@ def _next(
     tried, pending = trials.tried, trials.pending
     log_success = tables.log_success(trials)
     for left in range(n, 0, -1):
-        merit = _likely(noisy_improvement(joint, trials.X, pending, seed, **kept), log_success)
+        if best is None and not required.any_expected(pending):
+            merit = required.log_chance(pending)
+        else:
+            merit = noisy_improvement(joint, trials.X, pending, seed, **kept)
+        merit = _likely(merit, log_success)
         index, point = pool.best(merit, tried, left)
         tried, pending = np.concatenate([tried, point]), np.concatenate([pending, point])
         with torch.no_grad():

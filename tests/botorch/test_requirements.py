@@ -3,8 +3,10 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from scipy.stats import norm
 
 from mkbo_plugins.botorch.improvement import noisy_improvement
 from mkbo_plugins.botorch.models import pretrained_gp
@@ -119,3 +121,35 @@ def test_numbers_of_values_must_be_that_of_trials(small_cov, trials):
     short = Required(one.requirement, one.X, one.y, one.of_trials[:4])
     with pytest.raises(MkboError, match="values of 'other' must be 10"):
         suggest(small_cov, trials, required=[short])
+
+
+def far_off(trials, bound):
+    """Return a requirement that all trials break by the same, but for a little."""
+    return required(trials, 100 + 0.1 * np.random.default_rng(0).standard_normal(10), bound=bound)
+
+
+def test_where_all_break_a_requirement_by_far_the_next_points_leave_them(small_cov, trials):
+    """Draws of the outcome meet it nowhere there, and improvement alone would stay at the best of the trials."""
+    suggestions = suggest(small_cov, trials, 3, required=[far_off(trials, 1000.0)]).suggestions
+    points = small_cov.space.to_raw(pd.DataFrame([each.point for each in suggestions]))
+    unit = small_cov.space.to_coordinates(np.concatenate([trials.X, points]), "unit")
+    for i in range(10, 13):
+        assert np.linalg.norm(np.delete(unit, i, 0) - unit[i], axis=1).min() > 0.2
+    pool = small_cov.space.sobol(256, seed=8)
+    models = RequiredModels.fitted([far_off(trials, 1000.0)], small_cov, None, None)
+    assert models.log_chance(trials.X[:0])(points[:1]) > np.quantile(models.log_chance(trials.X[:0])(pool), 0.9)
+
+
+def test_the_chance_beside_pending_points_is_that_of_a_model_that_expects_them(small_cov, trials):
+    models = RequiredModels.fitted([required(trials, np.sin(trials.X[:, 0]))], small_cov, None, None)
+    (model,) = models.models
+    pending, pool = small_cov.space.sobol(2, seed=4), small_cov.space.sobol(20, seed=5)
+    with torch.no_grad():
+        joint = model.posterior(torch.tensor(np.concatenate([pending, pool])))
+        mean, K = joint.mean[:, 0].numpy(), joint.mvn.covariance_matrix.numpy()
+    gain = K[2:, :2] @ np.linalg.inv(K[:2, :2])
+    variance = np.diag(K)[2:] - (gain * K[2:, :2]).sum(1)
+    np.testing.assert_allclose(models.log_chance(pending)(pool), norm.logcdf(mean[2:] / np.sqrt(variance)), rtol=1e-4)
+    assert models.any_expected(pool)
+    assert not models.any_expected(pending[:0])
+    assert not RequiredModels.fitted([far_off(trials, 1000.0)], small_cov, None, None).any_expected(trials.X)
