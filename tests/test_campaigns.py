@@ -254,6 +254,20 @@ def test_first_points_improve_on_every_campaign_in_turn():
     assert cov.predict(opposite)[0] < cov.predict(raw[:1])[0]
 
 
+def test_where_first_points_fail_nothing_is_reached_there():
+    cov = pretrain(runs(), "y", SPACE, by="study", trainer="gp", **QUICK)
+    first = SPACE.to_raw(pd.DataFrame(cov.starting_points(1, direction="same")))
+    everywhere = cov.predict(SPACE.sobol(1024))
+
+    def second(**tried):
+        trials = Trials(**({"X": first[:0], "y": np.zeros(0), "pending": first[:0]} | tried))
+        (suggestion,) = suggest(cov, trials, direction="same").suggestions
+        return (cov.predict(SPACE.to_raw(pd.DataFrame([suggestion.point])))[0] > everywhere).mean()
+
+    assert second(failed=first) > second(pending=first)
+    assert second(pending=first) == second(X=first, y=np.ones(1))
+
+
 def test_a_campaign_like_the_target_is_found(cov):
     X = SPACE.sobol(30, seed=11)
     found = cov.most_like(X, outcome(X, 3))

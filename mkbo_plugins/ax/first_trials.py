@@ -23,7 +23,7 @@ from mkbo_plugins.ax.encoding import concerning, target_names
 from mkbo_plugins.ax.exhausted import check_points_left
 from mkbo_plugins.ax.levels import for_experiment
 from mkbo_plugins.ax.metrics import covered_metrics, objective_signs
-from mkbo_plugins.ax.points import completed, failures, tried_points, tuned_space, unit_inputs
+from mkbo_plugins.ax.points import completed, failed_points, failures, tried_points, tuned_space, unit_inputs
 from mkbo_plugins.ax.storage import MODEL_NODE, StoredByOptions, altered, attach, is_whole, recall
 from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.gp.design import distance_to_front, upper_confidence_design
@@ -192,14 +192,15 @@ class TableDesignNode(StoredByOptions, ExternalGenerationNode):
         spacing: Spacing,
     ) -> Int[np.ndarray, " n"]:
         """Return the order of points by what the tables say of them."""
-        n = len(points)
-        Z = {name: self._coordinates(cov, experiment, points + tried) for name, cov in covs.items()}
+        n, failed = len(points), failed_points(experiment)
+        tried = [point for point in tried if point not in failed]
+        Z = {name: self._coordinates(cov, experiment, points + tried + failed) for name, cov in covs.items()}
         signs = objective_signs(experiment, self.covariances)
         if len(signs) == 1:
             ((name, sign),) = signs.items()
             direction = self.directions[name] if sign > 0 else turned(self.directions[name])
-            of_points, of_tried = Z[name][:n], Z[name][n:]
-            return covs[name].first_design(of_points, direction, n, present=of_tried, spacing=spacing)
+            of_points, of_tried, of_failed = np.split(Z[name], [n, n + len(tried)])
+            return covs[name].first_design(of_points, direction, n, present=of_tried, failed=of_failed, spacing=spacing)
         merits = [sign * covs[name].merit(Z[name][:n], self.directions[name]) for name, sign in signs.items()]
         views = {cov.fingerprint: trained(cov).fixed.views(Z[name]) for name, cov in covs.items()}
         joint, joint_Z = SeveralTables.of([view for each in views.values() for view in each])

@@ -1,8 +1,9 @@
 """Points of an experiment: completed where parameters depend on others, failed ones, and unit-scaled inputs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from ax.core.arm import Arm
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ChoiceParameter, RangeParameter, get_dummy_value_for_parameter
@@ -30,8 +31,18 @@ def completed(point: TParameterization, space: SearchSpace) -> TParameterization
 
 def tried_points(experiment: Experiment) -> list[TParameterization]:
     """Return the points of all trials, completed, but those with a level that the search space has no more."""
+    return _points_of(experiment.arms_by_name.values(), experiment)
+
+
+def failed_points(experiment: Experiment) -> list[TParameterization]:
+    """Return those of `tried_points` that were tried in failed or abandoned trials alone."""
+    with_data = [arm.name for trial in experiment.trials.values() if trial.status not in FAILURES for arm in trial.arms]
+    return _points_of([arm for name, arm in experiment.arms_by_name.items() if name not in with_data], experiment)
+
+
+def _points_of(arms: Iterable[Arm], experiment: Experiment) -> list[TParameterization]:
     choices = [p for p in experiment.search_space.parameters.values() if isinstance(p, ChoiceParameter)]
-    points = [completed(arm.parameters, experiment.search_space) for arm in experiment.arms_by_name.values()]
+    points = [completed(arm.parameters, experiment.search_space) for arm in arms]
     return [point for point in points if all(point[p.name] in p.values for p in choices)]
 
 

@@ -225,14 +225,16 @@ class Covariance(ABC):
         n: int,
         *,
         present: Float[np.ndarray, "P d"],
+        failed: Float[np.ndarray, "F d"] | None = None,
         spacing: Spacing,
     ) -> Int[np.ndarray, " n"]:
         """Return which of some points to try first, by what the tables say of them.
 
         Parameters
         ----------
-        Z, present
-            Frame coordinates of the candidates, (N, d), and of points that are there already, (P, d).
+        Z, present, failed
+            Frame coordinates of the candidates, (N, d), of points that have an outcome or will, (P, d), and of those
+            that gave none, (F, d): nothing is reached there, but nothing new is to be had either.
         direction
             As for `starting_points`.
         n
@@ -246,6 +248,7 @@ class Covariance(ABC):
             Indices of candidates, (n,), in order of choice.
         """
         merit, correlation = self.merit(Z, direction), self.fixed.correlation
+        present = present if failed is None else np.concatenate([present, failed])
         return upper_confidence_design(merit, correlation, Z, n, present=present, spacing=spacing)
 
     def starting_points(self, n: int, direction: Directions = "unknown", *, seed: int = 0) -> list[dict[str, Any]]:

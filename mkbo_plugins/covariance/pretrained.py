@@ -244,12 +244,13 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         n: int,
         *,
         present: Float[np.ndarray, "P d"],
+        failed: Float[np.ndarray, "F d"] | None = None,
         spacing: Spacing,
     ) -> Int[np.ndarray, " n"]:
         """Return which of some points to try first, as `Covariance.first_design`, those of campaigns as a portfolio."""
         (sign,), campaigns = self.signs(direction), self.fixed.campaigns
         if campaigns is None or not sign:
-            return super().first_design(Z, direction, n, present=present, spacing=spacing)
+            return super().first_design(Z, direction, n, present=present, failed=failed, spacing=spacing)
         return portfolio_design(sign * campaigns(Z), n, present=sign * campaigns(present), spacing=spacing)
 
     def _widened_campaigns(self, new: Mapping[str, Sequence[Level]]) -> Campaigns | None:

@@ -39,8 +39,9 @@ def first_points(
     if scatter:
         picked = scattered_design(spacing, n, len(trials.failed))
     else:
-        present = tables.columns(trials.tried)
-        picked = cov.first_design(Z, direction, n, present=present, spacing=spacing)
+        present = tables.columns(np.concatenate([trials.X, trials.pending]))
+        failed = tables.columns(trials.failed)
+        picked = cov.first_design(Z, direction, n, present=present, failed=failed, spacing=spacing)
     good = merit > np.quantile(merit, GOOD)
     lacking = (
         f"a model needs {initial} outcomes"

@@ -59,15 +59,20 @@ def test_first_trials_come_from_the_table_without_any_data(small_cov, objective,
     assert isinstance(kernels(client)["y"], PretrainedKernel)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_first_trials_of_campaigns_gain_most_on_those_before_them(sign):
+def bumps():
+    """Return a space, and a covariance of campaigns that each are best somewhere else in it."""
     space = ParameterSpace.from_dict({"a": (0.0, 1.0), "b": (0.0, 1.0)})
     X = space.sobol(14)
     parts = [
         pd.DataFrame(X, columns=["a", "b"]).assign(y=np.exp(-10 * ((X - place) ** 2).sum(axis=1)), run=str(place))
         for place in ((0.2, 0.2), (0.5, 0.8), (0.85, 0.3))
     ]
-    cov = pretrain(pd.concat(parts), "y", space, by="run", trainer="gp", progress=False)
+    return space, pretrain(pd.concat(parts), "y", space, by="run", trainer="gp", progress=False)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_first_trials_of_campaigns_gain_most_on_those_before_them(sign):
+    space, cov = bumps()
     client = Client()
     client.configure_experiment([RangeParameterConfig(name, (0.0, 1.0), "float") for name in "ab"])
     client.configure_optimization("y" if sign > 0 else "-y")
@@ -79,6 +84,22 @@ def test_first_trials_of_campaigns_gain_most_on_those_before_them(sign):
         best = reached[:k].max(axis=0)
         gain, others = (np.maximum(values - best, 0).mean(axis=-1) for values in (reached[k], everywhere))
         assert gain > np.quantile(others, 0.98)
+
+
+def test_a_failed_first_trial_reaches_nothing_of_what_campaigns_promise():
+    space, cov = bumps()
+    means = {}
+    for end in ("mark_trial_failed", "mark_trial_abandoned", None):
+        client = Client()
+        client.configure_experiment([RangeParameterConfig(name, (0.0, 1.0), "float") for name in "ab"])
+        client.configure_optimization("y")
+        use_pretrained(client, cov, initial_trials=3, direction="same")
+        (index,) = client.get_next_trials(1)
+        if end:
+            getattr(client, end)(index)
+        (point,) = client.get_next_trials(1).values()
+        means[end] = cov.predict(space.to_raw(pd.DataFrame([point])))[0]
+    assert min(means["mark_trial_failed"], means["mark_trial_abandoned"]) > means[None]
 
 
 def test_first_trials_keep_to_the_search_space(small_cov):
