@@ -68,8 +68,8 @@ def benchmark(
     --data, only the first is run. Unless --seeds says otherwise there are 10, 40 and 10 repetitions.
 
     With --published, one task of a public benchmark is left out and the others are the library: salinas (--problem
-    deepar, xgboost or nas102) prints gains over random search beside the published ones, lcbench (--problem a data set)
-    regrets for several sizes of the library, with --control shuffled of libraries that say nothing.
+    deepar, xgboost, nas102 or fcnet) prints gains over random search beside the published ones, lcbench (--problem a
+    data set) regrets for several sizes of the library, with --control shuffled of libraries that say nothing.
     """
     console = Terminal()
     with plain_errors(GOES_ON):

