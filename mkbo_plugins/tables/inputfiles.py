@@ -14,7 +14,8 @@ from mkbo_plugins.files import write_atomically
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import Origin
 from mkbo_plugins.space.cells import is_unit, quantity, reads_as_number
-from mkbo_plugins.space.parameters import Level, parse_parameter
+from mkbo_plugins.space.parameters import Level
+from mkbo_plugins.space.parsing import parse_parameter
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.csvfiles import read_csv, with_points
 from mkbo_plugins.tables.exports import PARAMETER, completed, export_of, record_columns
