@@ -61,7 +61,7 @@ def test_commands_run(path, folder):
 
 
 def test_the_two_descriptions_of_a_space_are_the_same(folder):
-    from mkbo_plugins.tables.inputfiles import read_space_file
+    from mkbo_plugins.tables.spacefiles import read_space_file
 
     names: dict = {}
     exec(blocks(DOCS / "describing_a_space.md", "python")[0], names)
