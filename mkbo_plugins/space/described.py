@@ -149,7 +149,8 @@ class Described(Categorical):
         if not isinstance(further, Mapping):
             example = {level: dict.fromkeys(self.descriptor_names, ...) for level in further}
             raise SpaceError(
-                f"parameter {self.name!r}: the levels {list(further)} need their {self._named}; use "
+                f"parameter {self.name!r}: the levels {list(further)} need their {self._named}; give them in the space "
+                "of the new problem (--space), or use "
                 f"cov.with_levels({{{self.name!r}: {str(example).replace('Ellipsis', '...')}}}) in place of cov"
             )
         names = self.descriptor_names
