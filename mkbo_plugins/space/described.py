@@ -90,17 +90,16 @@ class Described(Categorical):
             If levels or numbers are not as described for this class, levels have not the same descriptors, or one is
             the same for all levels.
         """
-        levels = tuple(rows)
         first = next((row for row in rows.values() if isinstance(row, Mapping)), {})
-        columns = {key: _numbers(name, rows, key, list(first)) for key in first}
-        constant = [key for key, numbers in columns.items() if len(set(numbers)) == 1 and len(levels) > 1]
+        columns = dict(zip(first, _numbers(name, rows, tuple(first)), strict=True))
+        constant = [key for key, numbers in columns.items() if len(set(numbers)) == 1 and len(rows) > 1]
         if constant:
             raise SpaceError(
                 f"parameter {name!r}: descriptors {constant} are the same for every level, "
                 f"{shown_value(columns[constant[0]][0])}; leave them out"
             )
         found = (Descriptor(key, numbers, min(numbers), max(numbers)) for key, numbers in columns.items())
-        return cls(name, levels, tuple(found))
+        return cls(name, tuple(rows), tuple(found))
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:
@@ -153,13 +152,11 @@ class Described(Categorical):
                 "of the new problem (--space), or use "
                 f"cov.with_levels({{{self.name!r}: {str(example).replace('Ellipsis', '...')}}}) in place of cov"
             )
-        names = self.descriptor_names
+        columns = _numbers(self.name, further, self.descriptor_names)
         return Described(
             self.name,
             (*self.levels, *further),
-            tuple(
-                replace(d, numbers=(*d.numbers, *_numbers(self.name, further, d.name, names))) for d in self.descriptors
-            ),
+            tuple(replace(d, numbers=(*d.numbers, *new)) for d, new in zip(self.descriptors, columns, strict=True)),
         )
 
     def beyond(self, levels: Sequence[Level]) -> str | None:
@@ -222,13 +219,12 @@ class Described(Categorical):
             )
 
 
-def _numbers(name: str, rows: Mapping[Level, Mapping[str, float]], key: str, keys: Sequence[str]) -> tuple[float, ...]:
-    """Return the numbers of levels for one of their descriptors; all must have the same ones."""
-    numbers = []
+def _numbers(name: str, rows: Mapping[Level, Mapping[str, float]], keys: Sequence[str]) -> list[tuple[float, ...]]:
+    """Return the numbers of levels for each of their descriptors; all must have the same ones."""
     for level, row in rows.items():
         if not isinstance(row, Mapping):
             raise SpaceError(
-                f"parameter {name!r}: level {level!r} needs a mapping of descriptors to numbers, got {row!r:.60}"
+                f"parameter {name!r}: level {level!r} needs numbers by descriptor, as {{'pKa': 2.7}}, got {row!r:.60}"
             )
         if set(row) != set(keys):
             lacking, strange = ([k for k in a if k not in b] for a, b in ((keys, row), (row, keys)))
@@ -236,13 +232,12 @@ def _numbers(name: str, rows: Mapping[Level, Mapping[str, float]], key: str, key
                 f"parameter {name!r}: level {level!r} must have the descriptors {list(keys)}, as the others; it lacks "
                 f"{lacking}" + (f" and has {strange} besides" if strange else "")
             )
-        number = plain_value(row[key])
-        if not is_finite_number(number):
-            said = (
-                "is missing; give a number"
-                if is_missing(number)
-                else f"must be a finite number, got {shown_value(number)}"
-            )
+        for key in keys:
+            number = plain_value(row[key])
+            if is_finite_number(number):
+                continue
+            said = f"must be a finite number, got {shown_value(number)}"
+            if is_missing(number):
+                said = "is missing; give a number, or leave out the level or the descriptor"
             raise SpaceError(f"parameter {name!r}: descriptor {key!r} of level {level!r} {said}")
-        numbers.append(float(number))
-    return tuple(numbers)
+    return [tuple(float(row[key]) for row in rows.values()) for key in keys]
