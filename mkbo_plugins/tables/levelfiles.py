@@ -76,20 +76,8 @@ def read_levels(
         If the file is no table, a column is missing, a level is missing or has several rows, or a descriptor is not a
         number everywhere.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # given below, where it is read again
-        header = list(map(str, read_table_file(path)))
-    (column,) = header[:1] if column is None else _found(path, [column], header)
-    table = read_table_file(path, levels=[column])
-    rows, levels = RowNames.of(table), table[column].astype(object)
-    empty = levels.isna().to_numpy().nonzero()[0]
-    if empty.size:
-        raise TableError(f"{path}: column {column!r} names no level in {rows.at(empty)}; name it, or delete the row")
-    doubled = levels.duplicated(keep=False).to_numpy().nonzero()[0]
-    if doubled.size:
-        level = levels.iloc[doubled[0]]
-        where = (levels == level).to_numpy().nonzero()[0]
-        raise TableError(f"{path}: level {level!r} of column {column!r} is in {rows.at(where)}; keep one row of each")
+    table, column = _read(path, column)
+    rows, levels = RowNames.of(table), table[column]
     others = [other for other in map(str, table) if other != column]
     chosen = others if descriptors is None else _found(path, descriptors, others)
     for other in chosen:
@@ -98,6 +86,42 @@ def read_levels(
         str(level): dict(zip(chosen, map(float, row), strict=True))
         for level, row in zip(levels, table[chosen].to_numpy(dtype=float), strict=True)
     }
+
+
+def read_texts(path: Path, column: str) -> dict[Level, str]:
+    """Return the text of each level in a column of a table whose first column are the levels.
+
+    Raises
+    ------
+    TableError
+        If the file is no table, the column is missing, a level or text is missing, or a level has several rows.
+    """
+    table, first = _read(path, None, texts=(column,))
+    _found(path, [column], [other for other in map(str, table) if other != first])
+    empty = table[column].isna().to_numpy().nonzero()[0]
+    if empty.size:
+        raise TableError(f"{path}: column {column!r} is empty in {RowNames.of(table).at(empty)}; fill it in")
+    return dict(zip(table[first], table[column], strict=True))
+
+
+def _read(path: Path, column: str | None, texts: Sequence[str] = ()) -> "tuple[pd.DataFrame, str]":
+    """Return a table with a row for each level, and the name of the column of levels, all of them different texts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)  # given below, where it is read again
+        header = list(map(str, read_table_file(path)))
+    (column,) = header[:1] if column is None else _found(path, [column], header)
+    table = read_table_file(path, levels=[column, *(text for text in texts if text in header)])
+    table = table.astype({column: object} | {text: object for text in texts if text in table})
+    rows, levels = RowNames.of(table), table[column]
+    empty = levels.isna().to_numpy().nonzero()[0]
+    if empty.size:
+        raise TableError(f"{path}: column {column!r} names no level in {rows.at(empty)}; name it, or delete the row")
+    doubled = levels.duplicated(keep=False).to_numpy().nonzero()[0]
+    if doubled.size:
+        level = levels.iloc[doubled[0]]
+        where = (levels == level).to_numpy().nonzero()[0]
+        raise TableError(f"{path}: level {level!r} of column {column!r} is in {rows.at(where)}; keep one row of each")
+    return table, column
 
 
 def _found(path: Path, wanted: Sequence[str], columns: Sequence[str]) -> list[str]:
