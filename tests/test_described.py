@@ -10,8 +10,9 @@ import torch
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.covariance.combined import CombinedCovariance
 from mkbo_plugins.covariance.container import pack
+from mkbo_plugins.covariance.limits import COORDINATES
 from mkbo_plugins.covariance.target import for_target
-from mkbo_plugins.errors import ArtefactError, SpaceError, TableWarning
+from mkbo_plugins.errors import ArtefactError, FitError, SpaceError, TableWarning
 from mkbo_plugins.pretraining.left_out_campaigns import _narrowed
 from mkbo_plugins.pretraining.mixture import pretrain_mixture
 from mkbo_plugins.report.words import describe_parameters
@@ -163,6 +164,16 @@ def test_damaged_descriptors_are_refused(cov, change):
 
 
 FRAME = pd.DataFrame.from_dict(PHOSPHINES, orient="index")
+
+
+def test_so_many_levels_as_are_saved_are_trained_on():
+    rows = {f"L{i}": {"p": float(i), "q": float(i * i)} for i in range(COORDINATES)}
+    data = pd.DataFrame({"ligand": list(rows)[:950:50], "rate": np.sin(np.arange(19.0))})
+    with pytest.raises(FitError, match=f"has {COORDINATES + 2} parameters, levels and descriptors"):
+        pretrain(data, "rate", ParameterSpace.from_dict({"ligand": {"levels": rows}}), trainer="gp", progress=False)
+    few = dict(list(rows.items())[:-2])
+    cov = pretrain(data, "rate", ParameterSpace.from_dict({"ligand": {"levels": few}}), trainer="gp", progress=False)
+    assert PretrainedCovariance.from_bytes(cov.to_bytes()) == cov
 
 
 def test_descriptions_of_all_kinds_are_the_same():

@@ -208,10 +208,13 @@ class Described(Categorical):
             )
 
     def _check_apart(self) -> None:
+        from scipy.spatial import KDTree
+
         unit = np.column_stack([descriptor.unit for descriptor in self.descriptors])
-        apart = np.abs(unit[:, None] - unit).max(axis=-1) + np.eye(len(unit))
-        if apart.min() <= NEAR:
-            i, j = sorted(np.unravel_index(apart.argmin(), apart.shape))
+        distances, nearest = KDTree(unit).query(unit, k=2, p=np.inf)
+        if distances[:, 1].min() <= NEAR:
+            i = int(distances[:, 1].argmin())
+            i, j = sorted((i, next(int(k) for k in nearest[i] if k != i)))
             raise SpaceError(
                 f"parameter {self.name!r}: levels {self.levels[i]!r} and {self.levels[j]!r} have the same "
                 f"{self._named}, so that no model could tell them apart; add a descriptor in which they differ, or "
