@@ -206,6 +206,10 @@ def bad(**rows):
         (bad(a={"": 1}, b={"": 2}), "descriptors need different names"),
         (bad(a={"p": -1e308}, b={"p": 1e308}), "use other units"),
         (bad(a={"p": 1}), "needs at least two levels"),
+        (
+            {"levels": [1, True], "descriptors": [{"name": "p", "numbers": [1, 2], "bounds": [1, 2]}]},
+            "cannot be both 1 and true",
+        ),
         ({"levels": {}}, "needs at least two levels"),
         ({"levels": PHOSPHINES, "ordered": True}, "no order"),
         ({"levels": ["a", "b"], "descriptors": {"p": [1, 2]}}, "both are lists"),

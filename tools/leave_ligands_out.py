@@ -3,7 +3,8 @@
 Usage: python tools/leave_ligands_out.py TABLES, a folder with direct_arylation.csv; minutes. It needs RDKit.
 
 A Gaussian process is trained on the rows at 90 degrees of eight of the twelve ligands and predicts those of the other
-four, at 90 and at 120 degrees, and searches the latter for a good one; last, one of all twelve predicts its own rows, held out, and those at 120 degrees.
+four, at 90 and at 120 degrees, and searches the latter for a good one; last, one of all twelve predicts its own rows,
+held out, and those at 120 degrees.
 """
 
 import sys

@@ -75,6 +75,10 @@ class Described(Categorical):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "descriptors", tuple(self.descriptors))
+        if len(set(self.levels)) < len(self.levels):
+            raise SpaceError(
+                f"parameter {self.name!r}: levels with descriptors cannot be both 1 and true, or 0 and false"
+            )
         self._check_names()
         for descriptor in self.descriptors:
             self._check_numbers(descriptor)
