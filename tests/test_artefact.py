@@ -113,6 +113,13 @@ def build_library() -> PretrainedCovariance:
     return dataclasses.replace(cov, campaigns=(*told, dataclasses.replace(third, added=True)), shared=shared)
 
 
+def build_described() -> PretrainedCovariance:
+    """Return a covariance of levels that two numbers describe, one of which lies beyond the others."""
+    rows = {"DMF": {"boils": 153.0, "polar": 36.7}, "THF": {"boils": 66.0, "polar": 7.6}}
+    cov = build(space=ParameterSpace.from_dict({"solvent": {"levels": rows}}))
+    return cov.with_levels({"solvent": {"DMSO": {"boils": 189.0, "polar": 46.7}}})
+
+
 def build_combined() -> CombinedCovariance:
     """Return a covariance of two tables with one parameter in common."""
     other = ParameterSpace.from_dict({"b": (1e-3, 10, "log"), "c": (0, 5)})
@@ -610,11 +617,11 @@ ABSURD = {
     "coordinate": (edited(support=[[0.1, 1e300], [0.1, 0.2], [0.3, 0.4]]), "rows of numbers from"),
     "levels": (
         edited(space=[["a", {"levels": [*map(str, range(COORDINATES))], "ordered": False}], ["b", LINE]]),
-        f"at most {COORDINATES} parameters and levels",
+        f"at most {COORDINATES} parameters, levels and descriptors",
     ),
     "ordered levels": (
         edited(space=[["a", {"levels": [*map(float, range(COORDINATES))], "ordered": True}], ["b", LINE]]),
-        f"at most {COORDINATES} parameters and levels",
+        f"at most {COORDINATES} parameters, levels and descriptors",
     ),
     "constraints": (edited(constraints=[SUM] * (CONSTRAINTS + 1)), f"at most {CONSTRAINTS} entries"),
     "text": (edited(record__target="x" * (CHARACTERS + 1)), f"at most {CHARACTERS} characters"),
@@ -647,9 +654,10 @@ def test_a_covariance_of_one_table_is_stored_as_ever():
     """Files and fingerprints of versions without several tables stay as they were."""
     assert build().fingerprint == "1a1e0eea043174a2aea6dc0a3679651c3971cdcc97f339c89c534d13cb74e85d"
     assert build_campaigns().fingerprint == "ed5f8d9cfe02acc18259b1dab15f57d151dcd0186c5da2113baa18e116fc982a"
+    assert build_described().fingerprint == "7d7fdb01f484e8ee61e34485185f0a070b9949305f96759263443beca048c6c2"
 
 
-@pytest.mark.parametrize("make", [build, build_chain, build_combined, build_campaigns, build_library])
+@pytest.mark.parametrize("make", [build, build_chain, build_combined, build_campaigns, build_library, build_described])
 def test_unchanged_content_resealed_is_accepted(make, tmp_path):
     """The tests above refuse for the reason they name, not for how they write files."""
     cov = make()

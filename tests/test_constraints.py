@@ -10,7 +10,7 @@ import pytest
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.errors import ArtefactError, SpaceError, TableWarning
 from mkbo_plugins.space.constraints import LinearConstraint
-from mkbo_plugins.tables.inputfiles import read_space_file
+from mkbo_plugins.tables.spacefiles import read_space_file
 from tests.random_spaces import check
 
 PARTS = ("sand", "lime", "water", "fibre")

@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
     write_handbook(tmp_path)
     table = pd.read_csv(tmp_path / "older_device.csv")
     table.assign(G_D_std=0.1).to_csv(tmp_path / "with_noise.csv", index=False)
-    (space_toml,) = blocks(DOCS / "describing_a_space.md", "toml")
+    space_toml, _ = blocks(DOCS / "describing_a_space.md", "toml")
     (tmp_path / "space.toml").write_text(space_toml)
     space = ParameterSpace.from_dict(
         {"power_mW": (100, 5500), "time_ms": (500, 20000, "log"), "passes": (1, 6, "int"), "gas": ["Argon", "Air"]}
@@ -61,7 +61,7 @@ def test_commands_run(path, folder):
 
 
 def test_the_two_descriptions_of_a_space_are_the_same(folder):
-    from mkbo_plugins.tables.inputfiles import read_space_file
+    from mkbo_plugins.tables.spacefiles import read_space_file
 
     names: dict = {}
     exec(blocks(DOCS / "describing_a_space.md", "python")[0], names)

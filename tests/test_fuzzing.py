@@ -19,9 +19,19 @@ from tests.fuzzing import (
     try_workbook,
     write_inputs,
 )
-from tests.test_artefact import KERNELS, build, build_campaigns, build_chain, build_combined, build_library
+from tests.test_artefact import (
+    KERNELS,
+    build,
+    build_campaigns,
+    build_chain,
+    build_combined,
+    build_described,
+    build_library,
+)
 
-WHOLE = [make().to_bytes() for make in (build, build_chain, build_combined, build_campaigns, build_library)]
+WHOLE = [
+    make().to_bytes() for make in (build, build_chain, build_combined, build_campaigns, build_library, build_described)
+]
 WHOLE += [build(kernel).to_bytes() for kernel in KERNELS[1:]]
 
 

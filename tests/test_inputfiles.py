@@ -18,8 +18,9 @@ from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.cells import reads_as_number
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables import csvfiles, workbooks
-from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file, write_table_file
+from mkbo_plugins.tables.inputfiles import read_table_file, write_table_file
 from mkbo_plugins.tables.sheets import guarded, unguarded
+from mkbo_plugins.tables.spacefiles import read_space_file
 
 
 @pytest.mark.parametrize("name", ["table.csv", "table.xlsx"])

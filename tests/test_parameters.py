@@ -16,9 +16,9 @@ from mkbo_plugins.space.parameters import (
     Ordered,
     is_finite_number,
     is_number,
-    parse_parameter,
     plain_value,
 )
+from mkbo_plugins.space.parsing import parse_parameter
 
 
 def coordinate(parameter, raw, frame):

@@ -18,7 +18,7 @@ from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.space.levels import levels_by_name
 from mkbo_plugins.space.mapping import Affine, Constant, Levels, Source
 from mkbo_plugins.space.matching import check_kind, check_levels, check_names, check_positive
-from mkbo_plugins.space.parameters import Numeric, Ordered, Parameter
+from mkbo_plugins.space.parameters import FurtherLevels, Numeric, Ordered, Parameter
 from mkbo_plugins.space.space import ParameterSpace
 
 Encoding: TypeAlias = dict[str, Any]
@@ -138,7 +138,7 @@ def concerning(
     )
 
 
-def levels(target: SearchSpace, names: Mapping[str, str], fixed: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+def levels(target: SearchSpace, names: Mapping[str, str], fixed: Mapping[str, Any]) -> dict[str, FurtherLevels]:
     """Return the levels of choices of an experiment, and what parameters are fixed at, by their names in the table.
 
     Parameters
@@ -148,7 +148,9 @@ def levels(target: SearchSpace, names: Mapping[str, str], fixed: Mapping[str, An
     """
     parameters = {name: target.parameters[other] for name, other in names.items()}
     constants = {name: p.value for name, p in parameters.items() if isinstance(p, FixedParameter)}
-    choices = {name: tuple(p.values) for name, p in parameters.items() if isinstance(p, ChoiceParameter)}
+    choices: dict[str, tuple[Any, ...]] = {
+        name: tuple(p.values) for name, p in parameters.items() if isinstance(p, ChoiceParameter)
+    }
     return levels_by_name(None, {**fixed, **constants}) | choices
 
 

@@ -15,9 +15,10 @@ _TO_RAW = {"linear": lambda x: x, "log10": lambda x: 10**x, "logit": torch.sigmo
 
 
 class PretrainedInputs(InputTransform):
-    """Map Ax's columns, found by name, to frame coordinates followed by columns scaled to [0, 1] as Ax scales them.
+    """Map Ax's columns, found by name, to frame coordinates, then inputs of the stock covariance in [0, 1].
 
-    The frame coordinates are the artefact's and never depend on the bounds of the experiment or of its data.
+    These are descriptors of levels, and other columns as Ax scales them. The frame coordinates are the artefact's and
+    never depend on the bounds of the experiment or of its data.
 
     Parameters
     ----------
@@ -31,6 +32,8 @@ class PretrainedInputs(InputTransform):
         Bounds of the columns, (2, d).
     stock_columns
         Names of the columns to put out scaled to [0, 1].
+    described
+        Names of parameters whose descriptors are put out scaled to [0, 1].
 
     Raises
     ------
@@ -45,6 +48,7 @@ class PretrainedInputs(InputTransform):
         names: Sequence[str],
         bounds: Tensor,
         stock_columns: Sequence[str],
+        described: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.transform_on_train = True
@@ -64,17 +68,21 @@ class PretrainedInputs(InputTransform):
             (self.encodings[p.name], [self.names.index(name) for name in column_names(self.encodings[p.name])])
             for p in cov.space.parameters
         ]
-        sources = [(source(encodings[p.name], p), p, cov.frame) for p in cov.space.parameters]
-        self._map = CoordinateMap.of([label for part, _, _ in sources for label in part.columns], sources)
+        parts = {p.name: (source(encodings[p.name], p), p) for p in cov.space.parameters}
+        self._map = CoordinateMap.of(
+            [label for part, _ in parts.values() for label in part.columns],
+            [*((*part, cov.frame) for part in parts.values()), *((*parts[name], "unit") for name in described)],
+        )
+        self.described = tuple(described)
         self._stock_index = [self.names.index(name) for name in stock_columns]
         self._scaling = Normalize(d=len(stock_columns), bounds=bounds[:, self._stock_index]) if stock_columns else None
 
     def transform(self, X: Tensor) -> Tensor:
-        """Map Ax's columns (..., n, d) to coordinates (..., n, frame + stock columns)."""
-        frame = self._map(torch.cat([_values(X[..., index], encoding) for encoding, index in self._reads], dim=-1))
+        """Map Ax's columns (..., n, d) to coordinates (..., n, frame + descriptors + stock columns)."""
+        mapped = self._map(torch.cat([_values(X[..., index], encoding) for encoding, index in self._reads], dim=-1))
         if self._scaling is None:
-            return frame
-        return torch.cat([frame, self._scaling.transform(X[..., self._stock_index])], dim=-1)
+            return mapped
+        return torch.cat([mapped, self._scaling.transform(X[..., self._stock_index])], dim=-1)
 
     def equals(self, other: InputTransform) -> bool:
         """Return whether another transform does exactly the same."""
@@ -82,7 +90,7 @@ class PretrainedInputs(InputTransform):
 
     def _key(self) -> tuple[object, ...]:
         bounds = None if self._scaling is None else self._scaling.bounds.tolist()
-        return (self.cov.fingerprint, self.encodings, self.names, self._stock_index, bounds)
+        return (self.cov.fingerprint, self.encodings, self.names, self._stock_index, self.described, bounds)
 
 
 def _values(X: Tensor, encoding: Encoding) -> Tensor:

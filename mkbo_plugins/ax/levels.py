@@ -8,13 +8,14 @@ from ax.core.search_space import SearchSpace
 from mkbo_plugins.ax.encoding import concerning, levels, target_names
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.target import for_levels
+from mkbo_plugins.space.parameters import FurtherLevels
 
 C = TypeVar("C", bound=Covariance)
 
 
 def experiment_levels(
     cov: Covariance, target: SearchSpace, rename: Mapping[str, str], fixed: Mapping[str, Any]
-) -> dict[str, tuple[Any, ...]]:
+) -> dict[str, FurtherLevels]:
     """Return the levels of choices and constants of an experiment by their names in a covariance.
 
     Parameters

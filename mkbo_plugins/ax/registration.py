@@ -33,12 +33,15 @@ def _kernel_arguments(
     fingerprint: str,
     form: str,
     covered: Sequence[str],
+    described: Sequence[str] = (),
     **kwargs: Any,
 ) -> dict[str, Any]:
+    cov = recall(fingerprint)
+    descriptors = sum(len(cov.space[name].coordinate_names) for name in described)
     return {
-        "cov": recall(fingerprint),
+        "cov": cov,
         "form": form,
-        "stock_dims": len(_stock_columns(dataset.feature_names, covered)),
+        "stock_dims": descriptors + len(_stock_columns(dataset.feature_names, covered)),
         "batch_shape": outputs_shape(dataset),
     }
 
@@ -57,6 +60,7 @@ def _inputs_arguments(
         "names": names,
         "bounds": torch.tensor(search_space_digest.bounds, dtype=dataset.X.dtype, device=dataset.X.device).mT,
         "stock_columns": _stock_columns(names, options["covered"]),
+        "described": options.get("described", ()),
     }
 
 

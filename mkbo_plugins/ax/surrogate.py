@@ -17,6 +17,7 @@ from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.target import for_levels
 from mkbo_plugins.errors import MkboError, SpaceError
+from mkbo_plugins.space.described import Described
 from mkbo_plugins.space.matching import check_mapping
 
 PRETRAINED = "pretrained"
@@ -151,8 +152,14 @@ def _model_configs(
     if form == "stock":
         return [stock]
     fingerprint = remember(cov)
-    covered = sorted({column for encoding in found.values() for column in column_names(encoding)})
-    shared = {"fingerprint": fingerprint, "covered": [] if chosen.uses_stock else covered}
+    described = [p.name for p in cov.space.parameters if isinstance(p, Described) and column_names(found[p.name])]
+    # Columns that are no inputs of the stock covariance, descriptors being so in place of their levels.
+    covered = sorted(
+        {column for name in (described if chosen.uses_stock else found) for column in column_names(found[name])}
+    )
+    shared = {"fingerprint": fingerprint, "covered": covered}
+    if described and chosen.uses_stock:
+        shared["described"] = described
     pretrained = ModelConfig(
         botorch_model_class=LogNoiseGP if direction is None else DirectedGP,
         model_options={} if direction is None else {"fingerprint": fingerprint, "direction": direction},

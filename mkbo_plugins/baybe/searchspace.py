@@ -1,5 +1,7 @@
 """BaYBE's search spaces as named parameters."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from baybe.parameters import NumericalContinuousParameter, NumericalDiscreteParameter, TaskParameter
 from baybe.parameters.base import DiscreteParameter
@@ -8,12 +10,14 @@ from baybe.searchspace import SearchSpace
 
 from mkbo_plugins.errors import SpaceError
 from mkbo_plugins.space.constraints import LinearConstraint
+from mkbo_plugins.space.described import Described
 from mkbo_plugins.space.levels import level_parameter
-from mkbo_plugins.space.parameters import Numeric, Parameter
+from mkbo_plugins.space.matching import check_sequence
+from mkbo_plugins.space.parameters import Categorical, Numeric, Parameter
 from mkbo_plugins.space.space import ParameterSpace
 
 
-def parameter_space(searchspace: SearchSpace) -> ParameterSpace:
+def parameter_space(searchspace: SearchSpace, *, described: Sequence[str] = ()) -> ParameterSpace:
     """Return a search space as a `ParameterSpace`, for `pretrain` on the measurements of an earlier campaign.
 
     Numbers are real, between the bounds or the extremes of their values; all else has levels. Linear constraints on
@@ -23,11 +27,15 @@ def parameter_space(searchspace: SearchSpace) -> ParameterSpace:
     ----------
     searchspace
         The search space.
+    described
+        Names of discrete parameters, substances say, whose levels have BaYBE's encoding as descriptors, so that levels
+        that are alike in it are alike.
 
     Raises
     ------
     SpaceError
-        If it has a task parameter, or cannot be described.
+        If it has a task parameter, or cannot be described; if one of `described` has no levels, or an encoding that
+        does not tell levels apart or has too many columns.
 
     Examples
     --------
@@ -41,7 +49,11 @@ def parameter_space(searchspace: SearchSpace) -> ParameterSpace:
             f"searchspace must be a SearchSpace of BaYBE, got {type(searchspace).__name__}; a campaign has one as "
             "campaign.searchspace"
         )
-    parameters = tuple(parameter_of(p, None) for p in searchspace.parameters)
+    check_sequence("described", described)
+    strange = [name for name in described if name not in searchspace.parameter_names]
+    if strange:
+        raise SpaceError(f"described={strange} are no parameters; there are {list(searchspace.parameter_names)}")
+    parameters = tuple(_encoded(p) if p.name in described else parameter_of(p, None) for p in searchspace.parameters)
     return ParameterSpace(parameters, tuple(_continuous_constraints(searchspace)))
 
 
@@ -65,6 +77,15 @@ def parameter_of(parameter: BaybeParameter, pretrained: Parameter | None) -> Par
     if isinstance(parameter, DiscreteParameter):
         return level_parameter(parameter.name, tuple(parameter.values), pretrained)
     raise SpaceError(f"parameter {parameter.name!r} is a {type(parameter).__name__}, which is not supported")
+
+
+def _encoded(parameter: BaybeParameter) -> Described:
+    """Return a parameter whose levels have BaYBE's encoding as descriptors."""
+    levels = parameter_of(parameter, None)
+    if not isinstance(levels, Categorical) or not isinstance(parameter, DiscreteParameter):
+        raise SpaceError(f"parameter {parameter.name!r} has numbers and no levels; leave it out of described=")
+    encoding = parameter.comp_df.loc[list(levels.levels)]
+    return Described.of(parameter.name, dict(zip(levels.levels, encoding.to_dict("records"), strict=True)))
 
 
 def target_space(pretrained: ParameterSpace, searchspace: SearchSpace) -> ParameterSpace:

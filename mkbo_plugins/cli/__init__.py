@@ -8,6 +8,7 @@ import typer
 from mkbo_plugins.cli.benchmarking import benchmark
 from mkbo_plugins.cli.checking import check
 from mkbo_plugins.cli.demonstration import demo
+from mkbo_plugins.cli.describing import describe
 from mkbo_plugins.cli.growing import add, drop
 from mkbo_plugins.cli.pretraining import pretrain
 from mkbo_plugins.cli.reporting import report
@@ -23,7 +24,7 @@ app = typer.Typer(
 
     Exit codes: 0 done; 1 mkbo check found an error; 2 the input cannot be used; 130 interrupted.""",
 )
-for command in (check, pretrain, add, drop, show, suggest, report, demo, benchmark):
+for command in (check, describe, pretrain, add, drop, show, suggest, report, demo, benchmark):
     app.command()(command)
 
 

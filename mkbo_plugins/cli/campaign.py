@@ -16,8 +16,9 @@ from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.space import ParameterSpace, check_columns
 from mkbo_plugins.tables.constraints import warn_broken
-from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file
+from mkbo_plugins.tables.inputfiles import read_table_file
 from mkbo_plugins.tables.requirements import Required, Requirement, check_named, noise_of_trials
+from mkbo_plugins.tables.spacefiles import read_space_file
 from mkbo_plugins.tables.table import warn_outside
 from mkbo_plugins.tables.trials import Trials, check_not_mistaken, outcome_column
 

@@ -25,9 +25,9 @@ from mkbo_plugins.messages.commands import in_options, plain_errors
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.doubts import doubts_of_columns
-from mkbo_plugins.tables.inputfiles import read_space_file, read_trials_file
+from mkbo_plugins.tables.inputfiles import read_trials_file
 from mkbo_plugins.tables.inspection import Finding, Severity, inspect_table
-from mkbo_plugins.tables.spacefiles import space_text
+from mkbo_plugins.tables.spacefiles import read_space_file, space_text
 from mkbo_plugins.tables.taken import sums_kept, take_parameters, taken_columns
 
 if TYPE_CHECKING:

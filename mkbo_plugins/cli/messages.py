@@ -13,6 +13,7 @@ from mkbo_plugins.files import destination
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.space.constraints import LinearConstraint
+from mkbo_plugins.space.described import Described
 from mkbo_plugins.space.parameters import Categorical, Level, Numeric, Parameter
 from mkbo_plugins.tables.inputfiles import sheet_of
 
@@ -117,6 +118,8 @@ def _kind(parameter: Parameter) -> str:
         return f"{kind} numbers, {parameter.lower:g} to {parameter.upper:g}, {scale} scale"
     levels: Sequence[Level] = parameter.to_spec()["levels"]
     order = "without an order" if isinstance(parameter, Categorical) else "in order"
+    if isinstance(parameter, Described):
+        order = f"described by {', '.join(parameter.descriptor_names)}"
     shown = ", ".join(map(str, levels[:SHOWN_LEVELS])) + (", ..." if len(levels) > SHOWN_LEVELS else "")
     return f"{len(levels)} levels {order}: {shown}"
 

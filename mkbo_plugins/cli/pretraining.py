@@ -28,7 +28,8 @@ from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.pretraining.training import pretrain as train
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.doubts import doubts_of_columns
-from mkbo_plugins.tables.inputfiles import read_space_file, read_trials_file, sheet_of
+from mkbo_plugins.tables.inputfiles import read_trials_file, sheet_of
+from mkbo_plugins.tables.spacefiles import read_space_file
 from mkbo_plugins.tables.taken import NOTHING_VARIES, sums_kept, take_parameters, taken_columns
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from mkbo_plugins.covariance.content import Reader
 from mkbo_plugins.covariance.limits import MOST_BYTES
 from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, SpaceError, SpaceWarning, TableError
 from mkbo_plugins.space.levels import widened
-from mkbo_plugins.space.parameters import Frame, Level, is_finite_number, is_number
+from mkbo_plugins.space.parameters import Frame, FurtherLevels, is_finite_number, is_number
 from mkbo_plugins.space.space import ParameterSpace, as_array
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Covariance(ABC):
     def with_evaluator(self, choice: Choice = "auto", tolerance: float = 1e-10) -> "Covariance":
         """Return the same covariance, evaluated in another way."""
 
-    def with_levels(self, levels: Mapping[str, Sequence[Level]]) -> Self:
+    def with_levels(self, levels: Mapping[str, FurtherLevels]) -> Self:
         """Return the same covariance for targets with further levels of categorical parameters.
 
         A new level has a coordinate of its own, which is 0 in every row of the table, so that nothing changes between
@@ -86,23 +86,28 @@ class Covariance(ABC):
         levels, and none between two new ones, which only K_2 and the stock covariance tell from one another. The
         table's prediction for it is of what levels have in common, too, near the mean over them.
 
+        Where levels are described by numbers, a further one is the point that its numbers say, in the coordinates of
+        the others, and all that holds of points of the space holds of it.
+
         Parameters
         ----------
         levels
-            Further levels by parameter. Hosts find those of a target themselves; this is for `starting_points` and for
-            kernels and frames built by hand.
+            Further levels by parameter, in a list, or, where levels have descriptors, as mappings of these to numbers,
+            ``{"ligand": {"XPhos": {"pKa": 9.7}}}``. Hosts find those of a target's space themselves; this is for
+            `starting_points`, for kernels and frames built by hand, and for descriptors where a host knows names alone.
 
         Raises
         ------
         SpaceError
-            If `levels` is no mapping, a name is no categorical parameter, or a level is there already.
+            If `levels` is no mapping, a name is no categorical parameter, a level is there already, or it has not the
+            descriptors of the others.
         """
         if not isinstance(levels, Mapping):
             raise SpaceError(f"levels must be a mapping of names to further levels, got {type(levels).__name__}")
         return self._widened(widened(self.space, levels), levels) if levels else self
 
     @abstractmethod
-    def _widened(self, space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> Self:
+    def _widened(self, space: ParameterSpace, new: Mapping[str, FurtherLevels]) -> Self:
         """Return the same covariance over the widened space."""
 
     @abstractmethod

@@ -16,7 +16,7 @@ from mkbo_plugins.covariance.content import Reader
 from mkbo_plugins.covariance.limits import TABLES
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance, TrainedCovariance
 from mkbo_plugins.errors import KernelError, SpaceError
-from mkbo_plugins.space.parameters import Frame, Level, Parameter, is_finite_number
+from mkbo_plugins.space.parameters import Frame, FurtherLevels, Parameter, is_finite_number
 from mkbo_plugins.space.space import ParameterSpace
 
 
@@ -82,7 +82,7 @@ class CombinedCovariance(TrainedCovariance, kind="members"):
         """Return the same with every member evaluated in another way; see `PretrainedCovariance.with_evaluator`."""
         return CombinedCovariance(tuple(member.with_evaluator(choice, tolerance) for member in self.members))
 
-    def _widened(self, space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> "CombinedCovariance":
+    def _widened(self, space: ParameterSpace, new: Mapping[str, FurtherLevels]) -> "CombinedCovariance":
         owned = ({name: new[name] for name in new if name in member.space.names} for member in self.members)
         return CombinedCovariance(
             tuple(member.with_levels(own) for member, own in zip(self.members, owned, strict=True))

@@ -159,14 +159,16 @@ def decode_space(content: Reader) -> ParameterSpace:
         raise ArtefactError("'space' names a parameter twice")
     counts = [_coordinates(spec) for _, spec in entries]
     if sum(counts) > COORDINATES:
-        raise ArtefactError(f"'space' must have at most {COORDINATES} parameters and levels, got {sum(counts)}")
+        raise ArtefactError(
+            f"'space' must have at most {COORDINATES} parameters, levels and descriptors, got {sum(counts)}"
+        )
     constraints = content.each_below("constraints", CONSTRAINTS) if "constraints" in content.values else []
     return ParameterSpace.from_dict(dict(entries), constraints=map(_decode_constraint, constraints))
 
 
 def _coordinates(spec: Any) -> int:
-    levels = spec.get("levels") if isinstance(spec, dict) else spec
-    return len(levels) if isinstance(levels, list) else 1
+    levels, descriptors = (spec.get("levels"), spec.get("descriptors")) if isinstance(spec, dict) else (spec, None)
+    return sum(len(part) for part in (levels, descriptors) if isinstance(part, list)) or 1
 
 
 def _decode_constraint(encoded: Reader) -> LinearConstraint:

@@ -18,7 +18,7 @@ CAMPAIGNS = 1_000
 """Campaigns of a table."""
 
 COORDINATES = 1_000
-"""Parameters without levels, and levels of the others, together."""
+"""Parameters without levels, and levels and descriptors of the others, together."""
 
 CONSTRAINTS = 100
 """Constraints of a space."""

@@ -1,6 +1,6 @@
 """The kernel mixture fitted to a table, a baseline that optimisers use as they use a pre-trained covariance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from mkbo_plugins.covariance.base import Covariance, Directions
 from mkbo_plugins.covariance.content import Reader, decode_space, encode_space
 from mkbo_plugins.covariance.limits import ERROR, SCALE, SHARE
 from mkbo_plugins.errors import KernelError
-from mkbo_plugins.space.parameters import FRAMES, Frame, Level
+from mkbo_plugins.space.parameters import FRAMES, Frame, FurtherLevels
 from mkbo_plugins.space.space import ParameterSpace
 
 FORMS = (PART, "stock")
@@ -76,7 +76,7 @@ class MixtureCovariance(Covariance, kind="mixture"):
         """Return itself: a mixture is evaluated in one way."""
         return self
 
-    def _widened(self, space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> "MixtureCovariance":
+    def _widened(self, space: ParameterSpace, new: Mapping[str, FurtherLevels]) -> "MixtureCovariance":
         return replace(self, space=space, mixture=replace(self.mixture, dimension=len(space.coordinate_names)))
 
     def gram(self, X: Any, X2: Any = None, form: str = PART, *, s: float = 1.0) -> Float[np.ndarray, "n m"]:

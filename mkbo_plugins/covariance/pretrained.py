@@ -1,6 +1,6 @@
 """The pre-trained covariance: fitted, frozen, comparable, and saved as one small file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ from mkbo_plugins.covariance.ranked import RankedTarget
 from mkbo_plugins.covariance.record import TrainingRecord
 from mkbo_plugins.errors import ArtefactError, KernelError, TableError
 from mkbo_plugins.space.levels import widened_points, widened_weights
-from mkbo_plugins.space.parameters import FRAMES, Frame, Level
+from mkbo_plugins.space.parameters import FRAMES, Frame, FurtherLevels
 from mkbo_plugins.space.space import ParameterSpace, as_array
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         CertifiedEvaluator(self.kernel, self.fixed.kernel.tables, self.support.shape[1], choice, tolerance)
         return replace(self, fixed=replace(self.fixed, choice=choice, tolerance=tolerance))
 
-    def _widened(self, space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> "PretrainedCovariance":
+    def _widened(self, space: ParameterSpace, new: Mapping[str, FurtherLevels]) -> "PretrainedCovariance":
         def points(table: WeightedPoints) -> WeightedPoints:
             return WeightedPoints(widened_points(table.points, self.space, new), table.alpha)
 
@@ -253,7 +253,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
             return super().first_design(Z, direction, n, present=present, failed=failed, spacing=spacing)
         return portfolio_design(sign * campaigns(Z), n, present=sign * campaigns(present), spacing=spacing)
 
-    def _widened_campaigns(self, new: Mapping[str, Sequence[Level]]) -> Campaigns | None:
+    def _widened_campaigns(self, new: Mapping[str, FurtherLevels]) -> Campaigns | None:
         campaigns = self.fixed.campaigns
         if campaigns is None:
             return None

@@ -239,7 +239,7 @@ def _narrowed(space: ParameterSpace, X: Float[np.ndarray, "N columns"]) -> Param
             parameters.append(Numeric(parameter.name, *ends, parameter.log, parameter.integer))
         elif isinstance(parameter, Categorical):
             present = np.unique(values).astype(int)
-            parameters.append(Categorical(parameter.name, tuple(parameter.levels[i] for i in present)))
+            parameters.append(parameter.only([parameter.levels[i] for i in present]))
         else:  # levels in order are said by a person
             parameters.append(parameter)
     kept = {parameter.name for parameter in parameters}

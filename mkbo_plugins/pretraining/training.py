@@ -15,6 +15,7 @@ from mkbo_plugins.pretraining.campaigns import fit_campaigns
 from mkbo_plugins.pretraining.inputs import Source, check_alike, sources_of
 from mkbo_plugins.pretraining.members import CAMPAIGN, campaigns_of, members_of, pooled
 from mkbo_plugins.pretraining.one_table import Fitted, Rows, Settings, chained, check_counts, check_flags, fit_table
+from mkbo_plugins.space.described import Described
 from mkbo_plugins.space.parameters import Frame
 from mkbo_plugins.space.space import ParameterSpace, check_frame
 from mkbo_plugins.tables.table import Task, TrainingTable, read_table
@@ -284,10 +285,12 @@ def _check_several(tables: int, combine: str, trainer: str, resume: Any) -> None
 
 
 def _check_size(space: ParameterSpace) -> None:
-    count = len(space.coordinate_names)
+    described = sum(len(p.levels) for p in space.parameters if isinstance(p, Described))
+    count = len(space.coordinate_names) + described
     if count > COORDINATES:
+        kinds = "parameters, levels and descriptors" if described else "parameters and levels"
         raise FitError(
-            f"the space has {count} parameters and levels, and a covariance takes at most {COORDINATES}; leave out "
+            f"the space has {count} {kinds}, and a covariance takes at most {COORDINATES}; leave out "
             "what hardly matters, as with ignore (--ignore) or parameters (--parameters)"
         )
 

@@ -5,6 +5,7 @@ import numpy as np
 from mkbo_plugins.covariance.campaigns import CampaignRecord
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.report.sensitivity import Sensitivity, prediction_sensitivity, prior_shares
+from mkbo_plugins.space.described import Described
 from mkbo_plugins.space.parameters import Categorical, Numeric
 
 SHOWN_SHARES = 8
@@ -89,8 +90,12 @@ def describe_parameters(cov: PretrainedCovariance) -> list[tuple[str, str, str, 
             extent = f"{parameter.lower:g} to {parameter.upper:g}{scale}"
         else:
             extent = ", ".join(map(str, parameter.levels))  # type: ignore[attr-defined]
-        shortest = lengths[owners == parameter.name].min()
+        own = lengths[owners == parameter.name]
+        shortest = own.min()
         unit = "between levels" if isinstance(parameter, Categorical) else "x range"
+        if isinstance(parameter, Described):
+            extent += f"; by {', '.join(parameter.descriptor_names)}"
+            unit = f"x range of {parameter.descriptor_names[int(own.argmin())]}"
         rows.append((parameter.name, extent, f"{shortest:.2g} {unit}", sensitivity[parameter.name]))
     return rows
 

@@ -11,9 +11,9 @@ from mkbo_plugins.space.parameters import (
     Parameter,
     is_finite_number,
     is_number,
-    parse_parameter,
     plain_value,
 )
+from mkbo_plugins.space.parsing import parse_parameter
 
 if TYPE_CHECKING:
     import pandas as pd

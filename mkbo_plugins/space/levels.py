@@ -8,15 +8,24 @@ import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.space.described import Described
 from mkbo_plugins.space.matching import check_mapping
-from mkbo_plugins.space.parameters import Categorical, Level, Ordered, Parameter, is_finite_number, plain_value
+from mkbo_plugins.space.parameters import (
+    Categorical,
+    FurtherLevels,
+    Level,
+    Ordered,
+    Parameter,
+    is_finite_number,
+    plain_value,
+)
 from mkbo_plugins.space.space import ParameterSpace
 
 
-def levels_by_name(space: ParameterSpace | None, fixed: Mapping[str, Any] | None) -> dict[str, tuple[Any, ...]]:
+def levels_by_name(space: ParameterSpace | None, fixed: Mapping[str, Any] | None) -> dict[str, FurtherLevels]:
     """Return the levels of a target's categorical parameters, and what others are fixed at, by name.
 
-    Anything but a space has none; whoever needs one says so.
+    Those with descriptors have them. Anything but a space has no levels; whoever needs one says so.
 
     Raises
     ------
@@ -25,9 +34,11 @@ def levels_by_name(space: ParameterSpace | None, fixed: Mapping[str, Any] | None
     """
     check_mapping("fixed", fixed)
     parameters = space.parameters if isinstance(space, ParameterSpace) else ()
-    return {name: (value,) for name, value in (fixed or {}).items()} | {
-        p.name: p.levels for p in parameters if isinstance(p, Categorical)
-    }
+    found: dict[str, FurtherLevels] = {name: (value,) for name, value in (fixed or {}).items()}
+    for p in parameters:
+        if isinstance(p, Categorical):
+            found[p.name] = p.rows if isinstance(p, Described) else p.levels
+    return found
 
 
 def as_level(choice: Any) -> Level:
@@ -40,20 +51,54 @@ def as_level(choice: Any) -> Level:
 
 
 def level_parameter(name: str, levels: tuple[Level, ...], pretrained: Parameter | None) -> Parameter:
-    """Return the parameter that levels of a host stand for: ordered where the table's of this name is."""
+    """Return the parameter that levels of a host stand for: ordered or described where the table's of this name is.
+
+    Raises
+    ------
+    SpaceError
+        If the table's has descriptors, and one of the levels has none.
+    """
+    if isinstance(pretrained, Described):
+        return replace(pretrained.only(levels), name=name)
     if pretrained is None or isinstance(pretrained, Categorical):
         return Categorical(name, levels)
     return pretrained if pretrained.indexed_levels else Ordered(name, tuple(sorted(levels)))
 
 
-def new_levels(space: ParameterSpace, levels: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Level, ...]]:
-    """Return those levels, by the names of categorical parameters of a table's space, that the table lacks."""
-    found = {
-        p.name: tuple(plain_value(level) for level in levels[p.name] if _is_new(p, plain_value(level)))
-        for p in space.parameters
-        if isinstance(p, Categorical) and p.name in levels
-    }
-    return {name: new for name, new in found.items() if new}
+def described_alike(target: ParameterSpace, pretrained: ParameterSpace) -> ParameterSpace:
+    """Return a target's space in which plain levels have the descriptors that the table's parameter has.
+
+    Raises
+    ------
+    SpaceError
+        If one of the levels has none there.
+    """
+
+    def alike(parameter: Parameter) -> Parameter:
+        plain = isinstance(parameter, Categorical) and not isinstance(parameter, Described)
+        if not plain or parameter.name not in pretrained.names:
+            return parameter
+        return level_parameter(parameter.name, parameter.indexed_levels, pretrained[parameter.name])
+
+    return ParameterSpace(tuple(map(alike, target.parameters)), target.constraints)
+
+
+def new_levels(space: ParameterSpace, levels: Mapping[str, FurtherLevels]) -> dict[str, FurtherLevels]:
+    """Return those levels, by the names of categorical parameters of a table's space, that the table lacks.
+
+    They have descriptors where the table's levels have them and they were given.
+    """
+    found: dict[str, FurtherLevels] = {}
+    for p in space.parameters:
+        if not isinstance(p, Categorical) or p.name not in levels:
+            continue
+        given = levels[p.name]
+        new = tuple(plain_value(level) for level in given if _is_new(p, plain_value(level)))
+        if new and isinstance(p, Described) and isinstance(given, Mapping):
+            found[p.name] = {level: given[level] for level in new}
+        elif new:
+            found[p.name] = new
+    return found
 
 
 def _is_new(parameter: Categorical, level: Any) -> bool:
@@ -66,44 +111,46 @@ def _is_new(parameter: Categorical, level: Any) -> bool:
     return False
 
 
-def widened(space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> ParameterSpace:
+def widened(space: ParameterSpace, new: Mapping[str, FurtherLevels]) -> ParameterSpace:
     """Return a space with further levels behind those of categorical parameters.
 
     Raises
     ------
     SpaceError
-        If a name is no categorical parameter of it, or a level is there already.
+        If a name is no categorical parameter of it, a level is there already, or it lacks descriptors.
     """
     strange = [name for name in new if not isinstance(space[name], Categorical)]
     if strange:
         raise SpaceError(f"parameters {strange} are not categorical; new levels are of those without an order")
     return ParameterSpace(
-        tuple(
-            replace(p, levels=(*p.levels, *new[p.name])) if isinstance(p, Categorical) and p.name in new else p
-            for p in space.parameters
-        ),
+        tuple(p.widened(new[p.name]) if isinstance(p, Categorical) and p.name in new else p for p in space.parameters),
         space.constraints,
     )
 
 
 def widened_points(
-    points: Float[np.ndarray, "N d"], space: ParameterSpace, new: Mapping[str, Sequence[Level]]
+    points: Float[np.ndarray, "N d"], space: ParameterSpace, new: Mapping[str, FurtherLevels]
 ) -> Float[np.ndarray, "N e"]:
     """Return frame coordinates (N, d) in a space as those in the widened one, (N, e): no point has a new level."""
     return np.insert(points, _places(space, new), 0.0, axis=1)
 
 
 def widened_weights(
-    weights: Sequence[float], space: ParameterSpace, new: Mapping[str, Sequence[Level]]
+    weights: Sequence[float], space: ParameterSpace, new: Mapping[str, FurtherLevels]
 ) -> tuple[float, ...]:
     """Return weights of coordinates (d,) in the widened space, (e,): a new level has the mean of its parameter's."""
     values, owners = np.array(weights), np.array(space.coordinate_owners)
-    means = [values[owners == name].mean() for name in new for _ in new[name]]
+    means = [values[owners == name].mean() for name, _ in _with_coordinates(space, new)]
     return tuple(np.insert(values, _places(space, new), means).tolist())
 
 
-def _places(space: ParameterSpace, new: Mapping[str, Sequence[Level]]) -> list[int]:
+def _places(space: ParameterSpace, new: Mapping[str, FurtherLevels]) -> list[int]:
     """Return before which coordinates those of new levels stand, in the order of `new`."""
     owners = space.coordinate_owners
     ends = {name: len(owners) - owners[::-1].index(name) for name in new}
-    return [ends[name] for name in new for _ in new[name]]
+    return [ends[name] for name, _ in _with_coordinates(space, new)]
+
+
+def _with_coordinates(space: ParameterSpace, new: Mapping[str, FurtherLevels]) -> list[tuple[str, Level]]:
+    """Return the new levels that have a coordinate of their own, with their parameters: those without descriptors."""
+    return [(name, level) for name in new if not isinstance(space[name], Described) for level in new[name]]

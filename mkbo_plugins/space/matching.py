@@ -1,10 +1,12 @@
 """Whether what a host optimises over fits a pre-trained covariance: names, kinds, levels and numbers."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.space.described import Described
 from mkbo_plugins.space.parameters import Categorical, Numeric, Parameter
 from mkbo_plugins.space.space import ParameterSpace
 
@@ -50,6 +52,8 @@ def check_kind(table: Parameter, target: Parameter, where: str) -> None:
     """Raise a `SpaceError` unless a target's parameter is a number where the table's is, or else has its levels."""
     if isinstance(table, Categorical) and isinstance(target, Categorical):
         check_levels(table, target.levels, f"the parameter {where}")
+        if isinstance(table, Described) and isinstance(target, Described):
+            _check_numbers(table, target, where)
     elif (table.indexed_levels or target.indexed_levels) and target != table:
         raise SpaceError(
             f"parameter {target.name!r} {_kind(table)} in the table but {_kind(target)} {where}; describe it alike in "
@@ -64,6 +68,23 @@ def _kind(parameter: Parameter) -> str:
     return f"has the {ordered}levels {list(parameter.indexed_levels)}"
 
 
+def _check_numbers(table: Described, target: Described, where: str) -> None:
+    """Raise a `SpaceError` unless the levels of a target have the descriptors and numbers that they have in a table."""
+    known = table.rows
+    for level, row in target.rows.items():
+        if set(row) != set(known[level]):
+            raise SpaceError(
+                f"parameter {target.name!r} has the descriptors {list(row)} {where} but {list(known[level])} in the "
+                "table; describe levels alike in both, or name them in a list"
+            )
+        other = next((key for key in row if not math.isclose(row[key], known[level][key], rel_tol=1e-9)), None)
+        if other is not None:
+            raise SpaceError(
+                f"parameter {target.name!r}: {other!r} of {level!r} is {row[other]:g} {where} but "
+                f"{known[level][other]:g} in the table; describe levels alike in both, or name them in a list"
+            )
+
+
 def check_levels(table: Parameter, levels: Sequence[Any], place: str) -> None:
     """Raise a `SpaceError` if the table's parameter cannot take one of a target's levels, to be left out of `place`."""
     for level in levels:
@@ -71,7 +92,7 @@ def check_levels(table: Parameter, levels: Sequence[Any], place: str) -> None:
             table.to_raw(level)
         except SpaceError as error:
             further = ""
-            if isinstance(table, Categorical):
+            if isinstance(table, Categorical) and not isinstance(table, Described):
                 further = f", or use cov.with_levels({{{table.name!r}: [{level!r}]}}) in place of cov"
             raise SpaceError(f"{error}; leave the level out of {place}{further}") from error
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.space.levels import described_alike
 from mkbo_plugins.space.mapping import Affine, Constant, CoordinateMap, Levels, Source
 from mkbo_plugins.space.matching import (
     check_above_zero,
@@ -68,7 +69,7 @@ class NamedColumns:
         check_mapping("fixed", fixed)
         check_sequence("names", names)
         fixed = dict(fixed or {})
-        target = _target_space(pretrained, space, fixed)
+        target = described_alike(_target_space(pretrained, space, fixed), pretrained)
         sources: dict[str, Source] = {name: Constant(pretrained[name].to_raw(fixed[name])) for name in fixed}
         names = _column_names(names, target, pretrained, fixed)
         extra = tuple(p for p in target.parameters if p.name not in pretrained.names)
@@ -106,7 +107,7 @@ class NamedColumns:
         for name, last in self._last_levels.items():
             if not bool(xp.all((columns[name] >= 0) & (columns[name] <= last))):
                 raise SpaceError(f"parameter {name!r}: level indices must lie between 0 and {last}")
-        weights = [p.to_coordinates(columns[p.name], "unit") for p in self._categorical]
+        weights = [p.level_weights(columns[p.name]) for p in self._categorical]
         return self.coordinates(xp.concat([X, *weights], axis=-1))
 
     @cached_property

@@ -16,6 +16,8 @@ from mkbo_plugins.messages.hints import did_you_mean, shown_value
 Frame: TypeAlias = Literal["centred", "unit"]
 FRAMES: tuple[Frame, ...] = ("centred", "unit")
 Level: TypeAlias = str | bool | int | float
+FurtherLevels: TypeAlias = Sequence[Level] | Mapping[Level, Mapping[str, float]]
+"""Levels, or levels with the numbers that describe them, by descriptor."""
 
 
 @dataclass(frozen=True)
@@ -252,12 +254,35 @@ class Categorical(Parameter):
         return self.levels
 
     def to_coordinates(self, column: Array, frame: Frame) -> Float[Array, "*shape d"]:
+        return self.level_weights(column)
+
+    def level_weights(self, column: Array) -> Float[Array, "*shape l"]:
+        """Return a weight of 1 for the level that a raw column (...) has the index of, (..., number of levels)."""
         xp = array_namespace(column)
         index = constant(np.arange(len(self.levels)), column)
         # Linear between neighbouring indices, so that a relaxed index has a gradient, at the last one that from below.
         below = xp.clip(xp.floor(column), 0, len(self.levels) - 2)[..., None]
         share = xp.clip(column[..., None] - below, 0.0, 1.0)
         return (1 - share) * (index == below) + share * (index == below + 1)
+
+    def only(self, levels: Sequence[Any]) -> "Categorical":
+        """Return the parameter with some of its levels alone; raises a `SpaceError` if one is none of them."""
+        return Categorical(self.name, tuple(self.levels[int(self.to_raw(level))] for level in levels))
+
+    def widened(self, further: FurtherLevels) -> "Categorical":
+        """Return the parameter with further levels behind its own.
+
+        Raises
+        ------
+        SpaceError
+            If one is there already, or comes with descriptors that the others lack.
+        """
+        if isinstance(further, Mapping):
+            raise SpaceError(
+                f"parameter {self.name!r}: its levels have no descriptors, so that those of {list(further)} cannot be "
+                "compared; name further levels in a list"
+            )
+        return Categorical(self.name, (*self.levels, *further))
 
     def to_raw(self, value: Any) -> float:
         return float(_level_index(value, self.name, self.levels))
@@ -294,7 +319,7 @@ def _number(value: Any, name: str) -> float:
     value = plain_value(value)
     if is_finite_number(value):
         return float(value)
-    if _is_missing(value):
+    if is_missing(value):
         raise SpaceError(f"parameter {name!r}: value missing; give one, or leave the row out")
     raise SpaceError(f"parameter {name!r} takes finite numbers, got {shown_value(value)}")
 
@@ -305,14 +330,15 @@ def _level_index(value: Any, name: str, levels: Sequence[Level]) -> int:
         for index, level in enumerate(levels):
             if isinstance(level, bool) == isinstance(value, bool) and level == value:
                 return index
-    if _is_missing(value):
+    if is_missing(value):
         raise SpaceError(f"parameter {name!r}: value missing; its levels are {list(levels)}")
     raise SpaceError(
         f"parameter {name!r}: unknown level {value!r:.60}; its levels are {list(levels)}{did_you_mean(value, levels)}"
     )
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Return whether a value stands for a missing one."""
     import pandas as pd
 
     return value is None or bool(pd.api.types.is_scalar(value) and pd.isna(value))
@@ -335,74 +361,3 @@ def _check_levels(name: str, levels: Sequence[Level]) -> None:
             raise SpaceError(f"parameter {name!r}: levels must be text, numbers or booleans, got {level!r:.60}")
     if len({(isinstance(level, bool), level) for level in levels}) < len(levels):
         raise SpaceError(f"parameter {name!r}: levels must differ, got {list(levels)}")
-
-
-_FLAGS = {"log": "log", "int": "integer"}
-
-
-def parse_parameter(name: Any, entry: Any) -> Parameter:
-    """Return the parameter that a short description stands for, as `ParameterSpace.from_dict` accepts it.
-
-    Raises
-    ------
-    SpaceError
-        If the description has no meaning.
-    """
-    if not isinstance(name, str) or not name:
-        raise SpaceError(f"parameter names must be non-empty text, got {name!r}")
-    if isinstance(entry, Parameter):
-        if entry.name != name:
-            raise SpaceError(f"parameter {name!r} is described by one named {entry.name!r}; give both the same name")
-        return entry
-    if isinstance(entry, Mapping):
-        return _parse_mapping(name, entry)
-    if isinstance(entry, tuple):
-        return _parse_bounds(name, entry)
-    if isinstance(entry, list):
-        if len(entry) == 2 and all(is_number(level) for level in entry):
-            raise SpaceError(
-                f"parameter {name!r}: a list of two numbers could mean bounds or levels; write the tuple "
-                f"({entry[0]}, {entry[1]}) for bounds or {{'levels': {entry}}} for levels"
-            )
-        return _parse_mapping(name, {"levels": entry})
-    raise SpaceError(
-        f"parameter {name!r}: expected (low, high), (low, high, 'log'), (low, high, 'int') or a list of levels, "
-        f"got {entry!r}"
-    )
-
-
-def _parse_bounds(name: str, entry: tuple[Any, ...]) -> Numeric:
-    flags = [_FLAGS.get(flag) if isinstance(flag, str) else None for flag in entry[2:]]
-    if len(entry) < 2 or None in flags or len(set(flags)) < len(flags):
-        raise SpaceError(
-            f"parameter {name!r}: expected (low, high) with 'log' and/or 'int' behind it, got {entry!r}; "
-            "levels are written as a list"
-        )
-    return Numeric(name, plain_value(entry[0]), plain_value(entry[1]), log="log" in flags, integer="integer" in flags)
-
-
-def _key_hint(entry: Mapping[str, Any]) -> str:
-    known = ("bounds", "log", "integer", "levels", "ordered")
-    return next((did_you_mean(key, known) for key in entry if key not in known), "")
-
-
-def _parse_mapping(name: str, entry: Mapping[str, Any]) -> Parameter:
-    kinds = {"bounds": {"bounds", "log", "integer"}, "levels": {"levels", "ordered"}}
-    kind = next((kind for kind, keys in kinds.items() if kind in entry and set(entry) <= keys), None)
-    if kind is None:
-        raise SpaceError(
-            f"parameter {name!r}: expected 'bounds' (with 'log', 'integer') or 'levels' (with 'ordered'), "
-            f"got keys {sorted(map(str, entry))}{_key_hint(entry)}"
-        )
-    for flag in ("log", "integer", "ordered"):
-        if not isinstance(entry.get(flag, False), (bool, np.bool_)):
-            raise SpaceError(f"parameter {name!r}: {flag!r} must be true or false, got {entry[flag]!r}")
-    values = entry[kind]
-    if not isinstance(values, (list, tuple)) or (kind == "bounds" and len(values) != 2):
-        raise SpaceError(f"parameter {name!r}: {kind!r} must be a list, of two numbers for bounds, got {values!r}")
-    if kind == "bounds":
-        low, high = (plain_value(value) for value in values)
-        return Numeric(name, low, high, log=bool(entry.get("log")), integer=bool(entry.get("integer")))
-    levels = tuple(plain_value(level) for level in values)
-    ordered = entry.get("ordered", bool(levels) and all(is_number(level) for level in levels))
-    return Ordered(name, levels) if ordered else Categorical(name, levels)

@@ -2,7 +2,8 @@
 
 A *raw* array has one column per parameter: the value itself for real, integer and ordered numeric parameters, the
 index of the level for categorical parameters and for ordered levels that are not numbers. *Frame coordinates* have one
-column per numeric or ordered parameter and one {0, 1} column per level of a categorical one.
+column per numeric or ordered parameter, and one {0, 1} column per level of a categorical one or, where levels are
+described by numbers, one per descriptor.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,14 +22,15 @@ from mkbo_plugins.messages.rows import BY_PLACE, RowNames
 from mkbo_plugins.space.cells import odd_rows
 from mkbo_plugins.space.columns import parameter_of_column
 from mkbo_plugins.space.constraints import LinearConstraint, check_constraints, polytope
+from mkbo_plugins.space.described import Described
 from mkbo_plugins.space.parameters import (
     FRAMES,
     Categorical,
     Frame,
     Level,
     Parameter,
-    parse_parameter,
 )
+from mkbo_plugins.space.parsing import parse_parameter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +84,9 @@ class ParameterSpace:
         spec
             ``(low, high)`` for a real parameter, with ``"log"`` and/or ``"int"`` appended for a logarithmic scale or
             whole numbers; a list of levels for a categorical one (ordered, and placed by value, if all are numbers);
-            or a mapping with ``bounds`` (and ``log``, ``integer``) or ``levels`` (and ``ordered``).
+            or a mapping with ``bounds`` (and ``log``, ``integer``) or ``levels`` (and ``ordered``). Levels that are
+            described by numbers, as substances are, are a mapping of each to its numbers by descriptor,
+            ``{"levels": {"PPh3": {"pKa": 2.7}, ...}}``, or a DataFrame with the levels as its index.
         constraints
             Linear constraints in raw units: mappings with ``sum``, a list of names, or ``coefficients``, a mapping of
             names to numbers; and with ``equals``, or ``at_least`` and/or ``at_most``. They are about real and whole
@@ -192,7 +196,11 @@ class ParameterSpace:
         """Width of the interval each frame coordinate spans inside the bounds, (d,)."""
         wide = 2.0 if frame == "centred" else 1.0
         return np.array(
-            [1.0 if isinstance(p, Categorical) else wide for p in self.parameters for _ in p.coordinate_names]
+            [
+                1.0 if isinstance(p, Categorical) and not isinstance(p, Described) else wide
+                for p in self.parameters
+                for _ in p.coordinate_names
+            ]
         )
 
     def __getitem__(self, name: str) -> Parameter:

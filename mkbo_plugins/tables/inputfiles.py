@@ -1,20 +1,19 @@
-"""Files that people write: tables as CSV or Excel, parameter spaces as TOML."""
+"""Tables that people write, as CSV or Excel."""
 
 import csv
-import tomllib
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from mkbo_plugins.errors import SpaceError, TableError, TableWarning
+from mkbo_plugins.errors import TableError, TableWarning
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import Origin
 from mkbo_plugins.space.cells import is_unit, quantity, reads_as_number
-from mkbo_plugins.space.parameters import Level, parse_parameter
+from mkbo_plugins.space.parameters import Level
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.csvfiles import read_csv, with_points
 from mkbo_plugins.tables.exports import PARAMETER, completed, export_of, record_columns
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 EXCEL = (".xlsx", ".xlsm")
 NO_UNIT = ("", "-", "1", "[-]", "(-)", "[]")
 """What a second line of a header holds below a column without a unit."""
-CONSTRAINT = "constraint"
-"""Name of the sections of a space's constraints."""
 
 
 def read_table_file(path: Path, space: ParameterSpace | None = None, levels: Sequence[str] = ()) -> "pd.DataFrame":
@@ -158,56 +155,6 @@ def write_table_file(table: "pd.DataFrame", path: Path) -> None:
         write_atomically(path, plain.rename(columns=lambda name: guarded(str(name))).to_csv(index=False).encode())
         return
     write_atomically(path, workbook_bytes(table))
-
-
-def read_space_file(path: Path) -> ParameterSpace:
-    """Read a parameter space from TOML: for each parameter a section of what `ParameterSpace.from_dict` takes.
-
-    Sections ``[[constraint]]`` are its constraints.
-
-    Raises
-    ------
-    SpaceError
-        If the file does not exist, is not TOML, or describes no space; the message names every faulty parameter.
-    """
-    try:
-        spec = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise SpaceError(f"{path} does not exist") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SpaceError(
-            f"{path} cannot be read as TOML: {error}; names with anything but letters, digits, _ and - are quoted, as "
-            'in ["time (s)"]'
-        ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpaceError(f"{path} cannot be read as TOML: {error}") from error
-    constraints = spec.pop(CONSTRAINT) if isinstance(spec.get(CONSTRAINT), list) else []
-    faults = [fault for name, entry in spec.items() if (fault := _fault(name, entry))]
-    faults += [
-        f"a constraint needs a section [[{CONSTRAINT}]], got {c!r}" for c in constraints if not isinstance(c, dict)
-    ]
-    if faults:
-        raise SpaceError(f"{path}: " + "; ".join(faults))
-    try:
-        return ParameterSpace.from_dict(spec, constraints=constraints)
-    except SpaceError as error:
-        raise SpaceError(f"{path}: {error}") from error
-
-
-def _fault(name: str, entry: Any) -> str | None:
-    """Return what is wrong with the section of a parameter."""
-    if name == CONSTRAINT and isinstance(entry, dict) and {"sum", "coefficients"} & set(entry):
-        return f"a constraint is written with two brackets, [[{CONSTRAINT}]]"
-    if not isinstance(entry, dict):
-        return f"parameter {name!r} needs a section [{name}] with bounds = [low, high] or levels = [...], got {entry!r}"
-    nested = next((key for key, value in entry.items() if isinstance(value, dict)), None)
-    if nested is not None:
-        return f'the section {name}.{nested} is one inside {name!r}; a name with a dot is quoted, ["{name}.{nested}"]'
-    try:
-        parse_parameter(name, entry)
-    except SpaceError as error:
-        return str(error)
-    return None
 
 
 def _with_levels(

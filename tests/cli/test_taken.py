@@ -9,7 +9,8 @@ import pytest
 
 from mkbo_plugins import PretrainedCovariance
 from mkbo_plugins.inspection import inspect_table
-from mkbo_plugins.tables.inputfiles import read_space_file, read_table_file
+from mkbo_plugins.tables.inputfiles import read_table_file
+from mkbo_plugins.tables.spacefiles import read_space_file
 
 
 @pytest.fixture
