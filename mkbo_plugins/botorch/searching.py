@@ -1,0 +1,191 @@
+"""Models for the search of an acquisition function, faster and a little less accurate than those for predictions."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models import ModelListGP
+from botorch.models.model import Model
+from botorch.models.transforms.outcome import Standardize
+from botorch.posteriors import GPyTorchPosterior, Posterior
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.means import ConstantMean
+from jaxtyping import Float
+from linear_operator import to_linear_operator
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from mkbo_plugins.botorch.kernel import PretrainedKernel
+from mkbo_plugins.botorch.mean import PretrainedMean
+from mkbo_plugins.botorch.models import LogNoiseGP
+from mkbo_plugins.core.components.directed_mean import DirectedMean
+from mkbo_plugins.core.gp.exact_gp import ExactGP
+from mkbo_plugins.core.gp.form_model import Points
+from mkbo_plugins.core.gp.posterior import FormPosterior, prior_mean
+from mkbo_plugins.core.gp.search import BatchMoments, SearchPosterior
+from mkbo_plugins.errors import MkboError
+
+MOST_JOINT = 8
+"""Points of a batch, beside those that all batches share, up to which the fast way is the faster one."""
+
+
+def for_search(model: Model) -> Model:
+    """Return a fitted model for the search of an acquisition function: the same, but faster and less accurate.
+
+    Distances in the features of the table have an error of up to a thousandth of the unit in which the covariance sees
+    them, instead of 1e-10. They are of fewer features, the same ones for data and candidates, so that the covariance is
+    one positive semi-definite function, and values and gradients are those of one model. It is the model as it is now:
+    fitting that again does not change it. Predictions come from the model itself.
+
+    Parameters
+    ----------
+    model
+        A fitted model, of `pretrained_gp` or with a `PretrainedKernel`. A `ModelListGP` is taken model by model; any
+        other model, such as one of ``form="stock"``, is returned as it is.
+
+    Raises
+    ------
+    MkboError
+        If what is asked for is to be fitted, which is for the model itself.
+    """
+    if isinstance(model, ModelListGP):
+        return ModelListGP(*map(for_search, model.models))
+    kernel = getattr(model, "covar_module", None)
+    if not isinstance(model, LogNoiseGP) or not isinstance(kernel, PretrainedKernel) or isinstance(model, SearchGP):
+        return model
+    model.eval()
+    (inputs,) = model.train_inputs
+    new = copy.deepcopy(model, {id(kernel.cov): kernel.cov})
+    new.__class__ = SearchGP
+    flat = inputs.reshape(-1, inputs.shape[-1])
+    ends = flat[:0] if kernel.frame is None else kernel.frame.ends(inputs)
+    new.covar_module = kernel.searched(torch.cat([flat, ends]))
+    new.prediction_strategy = None
+    return new
+
+
+class SearchGP(LogNoiseGP):
+    """What `for_search` returns."""
+
+    _of_data: tuple[Tensor, Tensor, SearchPosterior | None] | None = None
+
+    def train(self, mode: bool = True) -> "SearchGP":
+        """Leave it as it is; it is not to be fitted."""
+        if mode:
+            raise MkboError("a model for_search is not fitted; fit the model that it was made of, and make it again")
+        return super().train(mode) if self.training else self
+
+    def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> "SearchGP":
+        # Acquisition functions move their models to where the points are at every evaluation.
+        probe = torch.empty(0, dtype=self.train_targets.dtype, device=self.train_targets.device)
+        return self if fn(probe) is probe and not probe.is_shared() else super()._apply(fn, *args, **kwargs)
+
+    def posterior(
+        self,
+        X: Float[Tensor, "... q d"],
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
+        """Return the posterior as the host's models do; where all is of one outcome and on the host, the fast way."""
+        self.eval()
+        search = None if output_indices or observation_noise is not False else self._search
+        if search is None or X.device.type != "cpu" or X.shape[-2] - _constant_rows(X) > MOST_JOINT or not X.numel():
+            return super().posterior(X, output_indices, observation_noise, posterior_transform)
+        columns = self.covar_module.columns(self.transform_inputs(X))
+        mean, covariance = _Moments.apply(search, self.covar_module, _constant_rows(X), columns)
+        mean, covariance = self._in_units(mean.to(X.dtype), covariance.to(X.dtype))
+        posterior = GPyTorchPosterior(MultivariateNormal(mean, to_linear_operator(covariance)))
+        return posterior if posterior_transform is None else posterior_transform(posterior=posterior, X=X)
+
+    def _in_units(
+        self, mean: Float[Tensor, "... r"], covariance: Float[Tensor, "... r r"]
+    ) -> tuple[Float[Tensor, "... r"], Float[Tensor, "... r r"]]:
+        """Return moments in the units of the outcome."""
+        if not hasattr(self, "outcome_transform"):
+            return mean, covariance
+        scale, shift = self.outcome_transform.stdvs.reshape(()), self.outcome_transform.means.reshape(())
+        return shift + scale * mean, scale**2 * covariance
+
+    @property
+    def _search(self) -> SearchPosterior | None:
+        """The process of the data as they are; None where the host's way is needed."""
+        (inputs,) = self.train_inputs
+        kept = self._of_data
+        if kept is None or kept[0] is not inputs or kept[1] is not self.train_targets:
+            kept = self._of_data = inputs, self.train_targets, self._conditioned(inputs)
+        return kept[2]
+
+    def _conditioned(self, inputs: Float[Tensor, "n d"]) -> SearchPosterior | None:
+        kernel, transform = self.covar_module, getattr(self, "outcome_transform", None)
+        plain = type(self.mean_module) in (ConstantMean, PretrainedMean) and type(self.likelihood) in (
+            GaussianLikelihood,
+            FixedNoiseGaussianLikelihood,
+        )
+        in_one = inputs.ndim == 2 and self.train_targets.ndim == 1 and not kernel.batch_shape
+        if not (plain and in_one and inputs.device.type == "cpu" and (transform is None or _is_scale(transform))):
+            return None
+        data = kernel.points(kernel.columns(inputs))
+        directed = getattr(self.mean_module, "directed", None)
+        model, theta = kernel.form_model, kernel.log_hyperparameters.numpy()
+        noise = self.likelihood.noise.detach().double().reshape(-1).numpy()
+        covariance = model.value(model.pairs(data), theta) + np.diag(np.broadcast_to(noise, len(data.frame)))
+        try:
+            process = ExactGP.conditioned(covariance, *self._values(directed, data))
+        except np.linalg.LinAlgError:  # the host adds to the diagonal then
+            return None
+        return SearchPosterior(FormPosterior(model, theta, data, process, noise, directed))
+
+    def _values(self, directed: DirectedMean | None, data: Points) -> tuple[Float[np.ndarray, " n"], float]:
+        """Return what outcomes are beyond the directed mean, and the constant."""
+        values = self.train_targets.detach().double().numpy() - prior_mean(directed, data)
+        return values, float(self.mean_module.constant.detach())
+
+
+class _Moments(torch.autograd.Function):
+    """Mean (..., r) and covariance (..., r, r) of points (..., r, k), of which the first are constants."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, search: SearchPosterior, kernel: PretrainedKernel, constants: int, columns: Float[Tensor, "... r k"]
+    ) -> tuple[Float[Tensor, "... r"], Float[Tensor, "... r r"]]:
+        *leading, r, k = columns.shape
+        flat = columns.reshape(-1, r, k)
+        own, shared = flat[:, constants:].reshape(-1, k), flat[0, :constants]
+        moments = search.moments(kernel.points(own), len(flat), kernel.points(shared))
+        ctx.moments, ctx.kernel, ctx.constants, ctx.like = moments, kernel, constants, columns
+        mean, covariance = torch.as_tensor(moments.mean), torch.as_tensor(moments.covariance)
+        return mean.reshape(*leading, r), covariance.reshape(*leading, r, r)
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, of_mean: Float[Tensor, "... r"], of_covariance: Float[Tensor, "... r r"]
+    ) -> tuple[None, None, None, Float[Tensor, "... r k"]]:
+        moments: BatchMoments = ctx.moments
+        *leading, r, k = ctx.like.shape
+        gradient = moments.vjp(of_mean.reshape(-1, r).numpy(), of_covariance.reshape(-1, r, r).numpy())
+        own = torch.as_tensor(ctx.kernel.pulled(gradient)).reshape(-1, r - ctx.constants, k)
+        whole = torch.cat([own.new_zeros(len(own), ctx.constants, k), own], dim=1)
+        return None, None, None, whole.reshape(*leading, r, k).to(ctx.like.dtype)
+
+
+def _constant_rows(X: Float[Tensor, "... q d"]) -> int:
+    """Return the number of first points that were put before others without a gradient, the same in all batches."""
+    joined: Any = X.grad_fn
+    if joined is None or not joined.name().startswith("Cat") or len(joined.next_functions) != 2:
+        return 0
+    (first, _), (second, _) = joined.next_functions
+    if first is not None or second is None or joined._saved_dim not in (X.ndim - 2, 2**64 - 2):
+        return 0
+    rows = X.shape[-2] - second._input_metadata[0].shape[-2]
+    flat = X.detach()[..., :rows, :].reshape(-1, rows, X.shape[-1])
+    return rows if bool((flat == flat[:1]).all()) else 0
+
+
+def _is_scale(transform: Any) -> bool:
+    """Return whether a transform of outcomes is one of standardising a single outcome."""
+    return type(transform) is Standardize and transform.stdvs.numel() == 1 and bool(transform._is_trained)
