@@ -288,10 +288,10 @@ class PretrainedKernel(Kernel):
         new._is_coarse, new._recent, new._framed = True, ValueCache(KEPT_COMPONENTS), SeenInputs()
         return new
 
-    def searched(self, x: Float[Tensor, "n d"]) -> "PretrainedKernel":
-        """Return the kernel, its scales copied, with the components of a search in the box that inputs (n, d) span."""
+    def searched(self, columns: Float[Tensor, "n d"]) -> "PretrainedKernel":
+        """Return the kernel, its scales copied, for a search in the box of what `columns` gave of inputs, (n, d)."""
         new = copy.deepcopy(self, {id(self.cov): self.cov})
-        z = self.columns(x)[:, : self.frame_dims].detach().double().numpy(force=True)
+        z = columns[:, : self.frame_dims].detach().double().numpy(force=True)
         new._searched = self.cov.fixed.searched(self.form.parts, z)
         return new
 

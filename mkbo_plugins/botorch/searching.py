@@ -26,7 +26,7 @@ from mkbo_plugins.core.gp.exact_gp import ExactGP
 from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.core.gp.posterior import FormPosterior, prior_mean
 from mkbo_plugins.core.gp.search import BatchMoments, SearchPosterior
-from mkbo_plugins.errors import MkboError
+from mkbo_plugins.errors import KernelError, MkboError
 
 MOST_JOINT = 8
 """Points of a batch, beside those that all batches share, up to which the fast way is the faster one."""
@@ -45,11 +45,6 @@ def for_search(model: Model) -> Model:
     model
         A fitted model, of `pretrained_gp` or with a `PretrainedKernel`. A `ModelListGP` is taken model by model; any
         other model, such as one of ``form="stock"``, is returned as it is.
-
-    Raises
-    ------
-    MkboError
-        If what is asked for is to be fitted, which is for the model itself.
     """
     if isinstance(model, ModelListGP):
         return ModelListGP(*map(for_search, model.models))
@@ -60,9 +55,7 @@ def for_search(model: Model) -> Model:
     (inputs,) = model.train_inputs
     new = copy.deepcopy(model, {id(kernel.cov): kernel.cov})
     new.__class__ = SearchGP
-    flat = inputs.reshape(-1, inputs.shape[-1])
-    ends = flat[:0] if kernel.frame is None else kernel.frame.ends(inputs)
-    new.covar_module = kernel.searched(torch.cat([flat, ends]))
+    new.covar_module = kernel.searched(kernel.columns(inputs.reshape(-1, inputs.shape[-1])))
     new.prediction_strategy = None
     return new
 
@@ -90,7 +83,30 @@ class SearchGP(LogNoiseGP):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """Return the posterior as the host's models do; where all is of one outcome and on the host, the fast way."""
+        """Return the posterior as the host's models do; where all is of one outcome and on the host, the fast way.
+
+        Where points lie outside the box of features, those of a wider one take their place from then on.
+        """
+        arguments = X, output_indices, observation_noise, posterior_transform
+        try:
+            return self._posterior(*arguments)
+        except KernelError:
+            self._widen(X)
+            return self._posterior(*arguments)
+
+    def _widen(self, X: Float[Tensor, "... q d"]) -> None:
+        kernel = self.covar_module
+        points = [Z.detach().reshape(-1, Z.shape[-1]) for Z in (*self.train_inputs, self.transform_inputs(X))]
+        self.covar_module = kernel.searched(kernel.columns(torch.cat(points)))
+        self.prediction_strategy = self._of_data = None
+
+    def _posterior(
+        self,
+        X: Float[Tensor, "... q d"],
+        output_indices: list[int] | None,
+        observation_noise: bool | Tensor,
+        posterior_transform: PosteriorTransform | None,
+    ) -> Posterior:
         self.eval()
         search = None if output_indices or observation_noise is not False else self._search
         if search is None or X.device.type != "cpu" or X.shape[-2] - _constant_rows(X) > MOST_JOINT or not X.numel():
