@@ -11,7 +11,7 @@ from jaxtyping import Float
 from mkbo_plugins.core.arrays import Array, array_namespace, per_pair
 from mkbo_plugins.core.components.campaigns import Campaigns, OfCampaigns, OfCampaignsFromPoint
 from mkbo_plugins.core.components.decision import DecisionFunction
-from mkbo_plugins.core.evaluation.evaluator import RADII, CertifiedEvaluator, Choice
+from mkbo_plugins.core.evaluation.evaluator import RADII, SLACK, CertifiedEvaluator, Choice
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
@@ -446,7 +446,7 @@ class PretrainedComponents:
             Points among which are the data and the ends of what is searched.
         """
         reach = float(array_namespace(X).max(abs(X))) if len(X) else 0.0
-        radius = next((radius for radius in RADII if reach <= radius), None)
+        radius = next((radius for radius in RADII if reach <= radius * SLACK), None)
         if radius is None or {name for name in names if name in OF_REWEIGHTED} != {"feature_distance"}:
             return self.coarse
         searched = self._searched.get(radius, (), lambda: self._of_box(radius))

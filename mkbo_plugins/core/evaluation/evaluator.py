@@ -34,6 +34,10 @@ CHOICES: tuple[Choice, ...] = ("auto", "features", "pairs", "extended")
 RADII = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Half-widths of the boxes, in half-widths of the frame, for which features are looked for."""
 
+SLACK = 1 + 1e-9
+"""Largest coordinate in a box, in its half-widths, where hosts round on the way from their inputs to the frame; it
+matters as little to the certificate."""
+
 EXTENDED_COST = 80.0
 """Time of the pair sum in double-double arithmetic, in units of the one in double precision."""
 
@@ -357,7 +361,7 @@ class CertifiedEvaluator:
             # Nothing is left out of a finite series, so that its features hold everywhere until they overflow.
             return reach, RADII[0] if self.base.degree_limit * math.log(max(reach, 1.0)) < LOG_LARGEST else None
         if self.radius is not None:
-            return reach, self.radius if reach <= self.radius else None
+            return reach, self.radius if reach <= self.radius * SLACK else None
         return reach, next((radius for radius in RADII if reach <= radius), None)
 
     def _features_of(self, sets: Sequence[Float[Array, "_n d"]]) -> FeatureSum | None:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
-from mkbo_plugins.core.gp.form_model import Pairs, Points, Slopes
+from mkbo_plugins.core.gp.form_model import Pairs, Points
 from mkbo_plugins.core.gp.posterior import FormPosterior, prior_mean
 
 KEPT_SHARED = 2
@@ -89,7 +89,7 @@ class BatchMoments:
     @cached_property
     def mean(self) -> Float[np.ndarray, "b r"]:
         """Means, (b, s + k)."""
-        cross = self._across.value[:, : self._data]
+        cross = self._prior[:, : self._data]
         own = self.posterior.process.predict_mean(cross) + prior_mean(self.posterior.directed, self.own)
         shared = np.broadcast_to(self.shared.mean, (self.batches, len(self.shared.mean)))
         return np.concatenate([shared, own.reshape(self.batches, self._size)], axis=1)
@@ -98,10 +98,11 @@ class BatchMoments:
     def covariance(self) -> Float[np.ndarray, "b r r"]:
         """Covariances, (b, s + k, s + k)."""
         b, k, s = self.batches, self._size, len(self.shared.mean)
-        value = self._across.value
+        model, theta = self.posterior.model, self.posterior.theta
+        value = self._prior
         cross = value[:, : self._data]
         covariance = np.empty((b, s + k, s + k))
-        prior = self._within.value.reshape(b, k, k)
+        prior = model.value(self._pairs_within, theta).reshape(b, k, k)
         covariance[:, s:, s:] = prior - cross.reshape(b, k, -1) @ self._solved.reshape(b, k, -1).swapaxes(1, 2)
         if s:
             across = value @ self.shared.chosen - cross @ self.shared.solved
@@ -113,22 +114,24 @@ class BatchMoments:
     def vjp(self, of_mean: Float[np.ndarray, "b r"], of_covariance: Float[np.ndarray, "b r r"]) -> Points:
         """Pull gradients with respect to both moments back to the own points."""
         b, k, s = self.batches, self._size, len(self.shared.mean)
-        posterior, model = self.posterior, self.posterior.model
+        posterior, model, theta = self.posterior, self.posterior.model, self.posterior.theta
         symmetric = of_covariance[:, s:, :] + of_covariance[:, :, s:].swapaxes(1, 2)
         within, slope = symmetric[:, :, s:], of_mean[:, s:].reshape(-1, 1)
-        upstream = np.zeros_like(self._across.value)
+        upstream = np.zeros_like(self._prior)
         upstream[:, : self._data] = slope * posterior.process.dual
         upstream[:, : self._data] -= (within @ self._solved.reshape(b, k, -1)).reshape(b * k, -1)
         if s:
             across = symmetric[:, :, :s].reshape(b * k, s)
             upstream += across @ self.shared.chosen.T
             upstream[:, : self._data] -= across @ self.shared.solved.T
-        of_frame, of_stock = model.pull(self.own, self.shared.others, self._pairs, upstream, self._across)
-        first, second = self._ends
+        of_frame, of_stock = model.pull(
+            self.own, self.shared.others, self._pairs, upstream, model.slopes(self._pairs, theta)
+        )
+        (first, second), slopes = self._ends, model.slopes(self._pairs_within, theta)
         if second is None:
-            of_itself = model.pull(first, None, self._pairs_within, within.ravel() / 2, self._within)
+            of_itself = model.pull(first, None, self._pairs_within, within.ravel() / 2, slopes)
         else:
-            of_pairs = model.pull(first, second, self._pairs_within, within.ravel(), self._within)
+            of_pairs = model.pull(first, second, self._pairs_within, within.ravel(), slopes)
             of_itself = tuple(part.reshape(b * k, k, -1).sum(axis=1) for part in of_pairs)
         of_frame, of_stock = of_frame + of_itself[0], of_stock + of_itself[1]
         if posterior.directed is not None:
@@ -148,13 +151,13 @@ class BatchMoments:
         return self.posterior.model.pairs(self.own, self.shared.others)
 
     @cached_property
-    def _across(self) -> Slopes:
-        """Prior covariances of own points with data and shared points, (b k, m), and their derivatives."""
-        return self.posterior.model.slopes(self._pairs, self.posterior.theta)
+    def _prior(self) -> Float[np.ndarray, "own m"]:
+        """Prior covariances of own points with data and shared points, (b k, m)."""
+        return self.posterior.model.value(self._pairs, self.posterior.theta)
 
     @cached_property
     def _solved(self) -> Float[np.ndarray, "own n"]:
-        return self.posterior.process.solve(self._across.value[:, : self._data]).T
+        return self.posterior.process.solve(self._prior[:, : self._data]).T
 
     @cached_property
     def _ends(self) -> tuple[Points, Points | None]:
@@ -173,11 +176,6 @@ class BatchMoments:
     @cached_property
     def _pairs_within(self) -> Pairs:
         return self.posterior.model.pairs(*self._ends, elementwise=True)
-
-    @cached_property
-    def _within(self) -> Slopes:
-        """Prior covariances within batches, row by row, and their derivatives."""
-        return self.posterior.model.slopes(self._pairs_within, self.posterior.theta)
 
 
 def _rows(points: Points, index: Int[np.ndarray, " m"]) -> Points:
