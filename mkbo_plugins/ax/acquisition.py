@@ -27,6 +27,6 @@ class SearchAcquisition(Acquisition):
 
 def search_faster(adapter: Adapter | Any) -> None:
     """Make a fitted adapter search with `SearchAcquisition`, where it would with Ax's own class."""
-    if isinstance(adapter, TorchAdapter) and isinstance(generator := adapter.generator, BoTorchGenerator):
-        if generator.acquisition_class is Acquisition:
-            generator.acquisition_class = SearchAcquisition
+    generator = adapter.generator if isinstance(adapter, TorchAdapter) else None
+    if isinstance(generator, BoTorchGenerator) and generator.acquisition_class is Acquisition:
+        generator.acquisition_class = SearchAcquisition

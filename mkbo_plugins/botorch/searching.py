@@ -109,10 +109,11 @@ class SearchGP(LogNoiseGP):
     ) -> Posterior:
         self.eval()
         search = None if output_indices or observation_noise is not False else self._search
-        if search is None or X.device.type != "cpu" or X.shape[-2] - _constant_rows(X) > MOST_JOINT or not X.numel():
+        constants = _constant_rows(X) if X.numel() else 0
+        if search is None or X.device.type != "cpu" or X.shape[-2] - constants > MOST_JOINT or not X.numel():
             return super().posterior(X, output_indices, observation_noise, posterior_transform)
         columns = self.covar_module.columns(self.transform_inputs(X))
-        mean, covariance = _Moments.apply(search, self.covar_module, _constant_rows(X), columns)
+        mean, covariance = _Moments.apply(search, self.covar_module, constants, columns)
         mean, covariance = self._in_units(mean.to(X.dtype), covariance.to(X.dtype))
         posterior = GPyTorchPosterior(MultivariateNormal(mean, to_linear_operator(covariance)))
         return posterior if posterior_transform is None else posterior_transform(posterior=posterior, X=X)
@@ -190,16 +191,22 @@ class _Moments(torch.autograd.Function):
 
 
 def _constant_rows(X: Float[Tensor, "... q d"]) -> int:
-    """Return the number of first points that were put before others without a gradient, the same in all batches."""
+    """Return the number of first points that are the same in all batches and of which no gradient is asked for."""
+    most = _rows_in_front(X) if X.requires_grad else X.shape[-2] - 1
+    flat = X.detach()[..., :most, :].reshape(-1, most, X.shape[-1])
+    different = (flat != flat[:1]).any(dim=2).any(dim=0).tolist()
+    return different.index(True) if True in different else most
+
+
+def _rows_in_front(X: Float[Tensor, "... q d"]) -> int:
+    """Return the number of points without a gradient that were put before others."""
     joined: Any = X.grad_fn
     if joined is None or not joined.name().startswith("Cat") or len(joined.next_functions) != 2:
         return 0
     (first, _), (second, _) = joined.next_functions
     if first is not None or second is None or joined._saved_dim not in (X.ndim - 2, 2**64 - 2):
         return 0
-    rows = X.shape[-2] - second._input_metadata[0].shape[-2]
-    flat = X.detach()[..., :rows, :].reshape(-1, rows, X.shape[-1])
-    return rows if bool((flat == flat[:1]).all()) else 0
+    return X.shape[-2] - second._input_metadata[0].shape[-2]
 
 
 def _is_scale(transform: Any) -> bool:

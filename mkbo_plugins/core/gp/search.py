@@ -57,7 +57,7 @@ class SearchPosterior:
         shared
             Points that come first in each batch; none of their gradients is asked for.
         """
-        kept = self._shared.get("shared", (shared.frame, shared.stock), lambda *points: self._conditioned(*points))
+        kept = self._shared.get("shared", (shared.frame, shared.stock), self._conditioned)
         return BatchMoments(self.posterior, own, batches, kept)
 
     def _conditioned(self, frame: Float[np.ndarray, "s d"], stock: Float[np.ndarray, "s k"]) -> _Shared:
