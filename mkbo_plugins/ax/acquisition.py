@@ -21,8 +21,8 @@ class SearchAcquisition(Acquisition):
         objective_weights: Tensor,
         outcome_constraints: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Model, Tensor, tuple[Tensor, Tensor] | None]:
-        model, *rest = super()._subset_model(model, objective_weights, outcome_constraints)
-        return (for_search(model), *rest)
+        chosen, weights, constraints = super()._subset_model(model, objective_weights, outcome_constraints)
+        return for_search(chosen), weights, constraints
 
 
 def search_faster(adapter: Adapter | Any) -> None:

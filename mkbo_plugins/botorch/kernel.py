@@ -289,9 +289,9 @@ class PretrainedKernel(Kernel):
         return new
 
     def searched(self, columns: Float[Tensor, "n d"]) -> "PretrainedKernel":
-        """Return the kernel, its scales copied, for a search in the box of what `columns` gave of inputs, (n, d)."""
-        new = copy.deepcopy(self, {id(self.cov): self.cov})
+        """Return the kernel, its scales shared, for a search in the box of what `columns` gave of inputs, (n, d)."""
         z = columns[:, : self.frame_dims].detach().double().numpy(force=True)
+        new = self.coarse()
         new._searched = self.cov.fixed.searched(self.form.parts, z)
         return new
 

@@ -1,6 +1,7 @@
 """Models for the search of an acquisition function, faster and a little less accurate than those for predictions."""
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -47,22 +48,23 @@ def for_search(model: Model) -> Model:
         other model, such as one of ``form="stock"``, is returned as it is.
     """
     if isinstance(model, ModelListGP):
-        return ModelListGP(*map(for_search, model.models))
+        members: Any = map(for_search, model.models)
+        return ModelListGP(*members)
     kernel = getattr(model, "covar_module", None)
     if not isinstance(model, LogNoiseGP) or not isinstance(kernel, PretrainedKernel) or isinstance(model, SearchGP):
         return model
     model.eval()
-    (inputs,) = model.train_inputs
-    new = copy.deepcopy(model, {id(kernel.cov): kernel.cov})
+    new = copy.copy(model)
+    new._modules = copy.deepcopy(model._modules, {id(kernel.cov): kernel.cov})
     new.__class__ = SearchGP
-    new.covar_module = kernel.searched(kernel.columns(inputs.reshape(-1, inputs.shape[-1])))
-    new.prediction_strategy = None
+    new.search_among(new.train_inputs)
     return new
 
 
 class SearchGP(LogNoiseGP):
     """What `for_search` returns."""
 
+    covar_module: PretrainedKernel
     _of_data: tuple[Tensor, Tensor, SearchPosterior | None] | None = None
 
     def train(self, mode: bool = True) -> "SearchGP":
@@ -76,7 +78,7 @@ class SearchGP(LogNoiseGP):
         probe = torch.empty(0, dtype=self.train_targets.dtype, device=self.train_targets.device)
         return self if fn(probe) is probe and not probe.is_shared() else super()._apply(fn, *args, **kwargs)
 
-    def posterior(
+    def posterior(  # type: ignore[override]
         self,
         X: Float[Tensor, "... q d"],
         output_indices: list[int] | None = None,
@@ -91,14 +93,16 @@ class SearchGP(LogNoiseGP):
         try:
             return self._posterior(*arguments)
         except KernelError:
-            self._widen(X)
+            self.search_among([*self.train_inputs, self.transform_inputs(X)])
             return self._posterior(*arguments)
 
-    def _widen(self, X: Float[Tensor, "... q d"]) -> None:
+    def search_among(self, inputs: Iterable[Float[Tensor, "... d"]]) -> None:
+        """Make the covariance that of a search in the box of inputs, as the kernel gets them."""
         kernel = self.covar_module
-        points = [Z.detach().reshape(-1, Z.shape[-1]) for Z in (*self.train_inputs, self.transform_inputs(X))]
+        points = [Z.detach().reshape(-1, Z.shape[-1]) for Z in inputs]
         self.covar_module = kernel.searched(kernel.columns(torch.cat(points)))
-        self.prediction_strategy = self._of_data = None
+        self._of_data = None
+        self.set_train_data()  # for GPyTorch to forget what it computed
 
     def _posterior(
         self,
@@ -109,23 +113,15 @@ class SearchGP(LogNoiseGP):
     ) -> Posterior:
         self.eval()
         search = None if output_indices or observation_noise is not False else self._search
-        constants = _constant_rows(X) if X.numel() else 0
+        constants = _constant_rows(X)
         if search is None or X.device.type != "cpu" or X.shape[-2] - constants > MOST_JOINT or not X.numel():
             return super().posterior(X, output_indices, observation_noise, posterior_transform)
         columns = self.covar_module.columns(self.transform_inputs(X))
         mean, covariance = _Moments.apply(search, self.covar_module, constants, columns)
-        mean, covariance = self._in_units(mean.to(X.dtype), covariance.to(X.dtype))
-        posterior = GPyTorchPosterior(MultivariateNormal(mean, to_linear_operator(covariance)))
+        shift, scale = _units(self)
+        covariance = to_linear_operator(scale**2 * covariance.to(X.dtype))
+        posterior = GPyTorchPosterior(MultivariateNormal(shift + scale * mean.to(X.dtype), covariance))
         return posterior if posterior_transform is None else posterior_transform(posterior=posterior, X=X)
-
-    def _in_units(
-        self, mean: Float[Tensor, "... r"], covariance: Float[Tensor, "... r r"]
-    ) -> tuple[Float[Tensor, "... r"], Float[Tensor, "... r r"]]:
-        """Return moments in the units of the outcome."""
-        if not hasattr(self, "outcome_transform"):
-            return mean, covariance
-        scale, shift = self.outcome_transform.stdvs.reshape(()), self.outcome_transform.means.reshape(())
-        return shift + scale * mean, scale**2 * covariance
 
     @property
     def _search(self) -> SearchPosterior | None:
@@ -193,6 +189,8 @@ class _Moments(torch.autograd.Function):
 def _constant_rows(X: Float[Tensor, "... q d"]) -> int:
     """Return the number of first points that are the same in all batches and of which no gradient is asked for."""
     most = _rows_in_front(X) if X.requires_grad else X.shape[-2] - 1
+    if most < 1 or not X.numel():
+        return 0
     flat = X.detach()[..., :most, :].reshape(-1, most, X.shape[-1])
     different = (flat != flat[:1]).any(dim=2).any(dim=0).tolist()
     return different.index(True) if True in different else most
@@ -207,6 +205,12 @@ def _rows_in_front(X: Float[Tensor, "... q d"]) -> int:
     if first is not None or second is None or joined._saved_dim not in (X.ndim - 2, 2**64 - 2):
         return 0
     return X.shape[-2] - second._input_metadata[0].shape[-2]
+
+
+def _units(model: SearchGP) -> tuple[float, float]:
+    """Return the outcome at which the model's is 0, and its unit."""
+    transform: Any = getattr(model, "outcome_transform", None)
+    return (0.0, 1.0) if transform is None else (transform.means.item(), transform.stdvs.item())
 
 
 def _is_scale(transform: Any) -> bool:
