@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.models import ModelListGP
+from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms.outcome import Standardize
+from botorch.models.utils import gpt_posterior_settings
 from botorch.posteriors import GPyTorchPosterior, Posterior
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
@@ -48,15 +49,16 @@ def for_search(model: Model) -> Model:
         other model, such as one of ``form="stock"``, is returned as it is.
     """
     if isinstance(model, ModelListGP):
-        members: Any = map(for_search, model.models)
-        return ModelListGP(*members)
+        members: Any = model.models
+        searched: Any = [for_search(member) for member in members]
+        return ModelListGP(*searched)
     kernel = getattr(model, "covar_module", None)
     if not isinstance(model, LogNoiseGP) or not isinstance(kernel, PretrainedKernel) or isinstance(model, SearchGP):
         return model
     model.eval()
-    new = copy.copy(model)
-    new._modules = copy.deepcopy(model._modules, {id(kernel.cov): kernel.cov})
-    new.__class__ = SearchGP
+    new: Any = copy.copy(model)
+    new._modules = copy.deepcopy(model._modules)
+    new.__class__, new._made_of = SearchGP, (type(model), new.covar_module)
     new.search_among(new.train_inputs)
     return new
 
@@ -65,7 +67,8 @@ class SearchGP(LogNoiseGP):
     """What `for_search` returns."""
 
     covar_module: PretrainedKernel
-    _of_data: tuple[Tensor, Tensor, SearchPosterior | None] | None = None
+    _made_of: tuple[type[LogNoiseGP], PretrainedKernel]
+    _of_data: tuple[tuple[Tensor, Tensor, PretrainedKernel], SearchPosterior | None] | None = None
 
     def train(self, mode: bool = True) -> "SearchGP":
         """Leave it as it is; it is not to be fitted."""
@@ -96,13 +99,26 @@ class SearchGP(LogNoiseGP):
             self.search_among([*self.train_inputs, self.transform_inputs(X)])
             return self._posterior(*arguments)
 
+    def get_fantasy_model(self, inputs: Tensor, targets: Tensor, **kwargs: Any) -> LogNoiseGP:
+        """Return GPyTorch's model of more data with the covariance of the model that this one was made of.
+
+        Many fantasies at once are faster by pairs than by features.
+        """
+        model: Any = copy.copy(self)
+        model._modules = {**self._modules, "covar_module": self._made_of[1]}
+        model.__class__ = self._made_of[0]
+        SingleTaskGP.set_train_data(model)
+        with gpt_posterior_settings():
+            model(self.train_inputs[0][..., :1, :])  # whose caches it is made of
+        fantasy: LogNoiseGP = model.get_fantasy_model(inputs, targets, **kwargs)
+        return fantasy
+
     def search_among(self, inputs: Iterable[Float[Tensor, "... d"]]) -> None:
         """Make the covariance that of a search in the box of inputs, as the kernel gets them."""
         kernel = self.covar_module
         points = [Z.detach().reshape(-1, Z.shape[-1]) for Z in inputs]
         self.covar_module = kernel.searched(kernel.columns(torch.cat(points)))
-        self._of_data = None
-        self.set_train_data()  # for GPyTorch to forget what it computed
+        SingleTaskGP.set_train_data(self)  # for GPyTorch to forget what it computed
 
     def _posterior(
         self,
@@ -128,9 +144,10 @@ class SearchGP(LogNoiseGP):
         """The process of the data as they are; None where the host's way is needed."""
         (inputs,) = self.train_inputs
         kept = self._of_data
-        if kept is None or kept[0] is not inputs or kept[1] is not self.train_targets:
-            kept = self._of_data = inputs, self.train_targets, self._conditioned(inputs)
-        return kept[2]
+        key = inputs, self.train_targets, self.covar_module
+        if kept is None or any(a is not b for a, b in zip(kept[0], key, strict=True)):
+            kept = self._of_data = key, self._conditioned(inputs)
+        return kept[1]
 
     def _conditioned(self, inputs: Float[Tensor, "n d"]) -> SearchPosterior | None:
         kernel, transform = self.covar_module, getattr(self, "outcome_transform", None)
