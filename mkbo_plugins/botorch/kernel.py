@@ -284,7 +284,8 @@ class PretrainedKernel(Kernel):
 
     def coarse(self) -> "PretrainedKernel":
         """Return the kernel, its learned scales shared, with larger errors of the fixed components, and faster."""
-        new = copy.copy(self)
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)  # GPyTorch's copies of kernels have the very same dictionary
         new._is_coarse, new._recent, new._framed = True, ValueCache(KEPT_COMPONENTS), SeenInputs()
         return new
 
