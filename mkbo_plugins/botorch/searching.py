@@ -29,6 +29,7 @@ from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.core.gp.posterior import FormPosterior, prior_mean
 from mkbo_plugins.core.gp.search import BatchMoments, SearchPosterior
 from mkbo_plugins.errors import KernelError, MkboError
+from mkbo_plugins.space.named import NamedColumns
 
 MOST_JOINT = 8
 """Points of a batch, beside those that all batches share, up to which the fast way is the faster one."""
@@ -132,12 +133,18 @@ class SearchGP(LogNoiseGP):
         constants = _constant_rows(X)
         if search is None or X.device.type != "cpu" or X.shape[-2] - constants > MOST_JOINT or not X.numel():
             return super().posterior(X, output_indices, observation_noise, posterior_transform)
-        columns = self.covar_module.columns(self.transform_inputs(X))
-        mean, covariance = _Moments.apply(search, self.covar_module, constants, columns)
-        shift, scale = _units(self)
-        covariance = to_linear_operator(scale**2 * covariance.to(X.dtype))
-        posterior = GPyTorchPosterior(MultivariateNormal(shift + scale * mean.to(X.dtype), covariance))
+        known = self._numeric_columns if X.dtype == torch.double else None
+        columns = X if known is not None else self.covar_module.columns(self.transform_inputs(X))
+        mean, covariance = _Moments.apply(search, self.covar_module, known, _units(self), constants, columns)
+        posterior = GPyTorchPosterior(MultivariateNormal(mean, to_linear_operator(covariance)))
         return posterior if posterior_transform is None else posterior_transform(posterior=posterior, X=X)
+
+    @property
+    def _numeric_columns(self) -> NamedColumns | None:
+        """The map from raw inputs to what the kernel needs, where nothing else is between them and it is of numbers."""
+        frame = self.covar_module.frame
+        plain = frame is not None and self.covar_module.active_dims is None and not hasattr(self, "input_transform")
+        return frame.columns if frame is not None and plain and frame.columns.is_numeric else None
 
     @property
     def _search(self) -> SearchPosterior | None:
@@ -176,31 +183,50 @@ class SearchGP(LogNoiseGP):
 
 
 class _Moments(torch.autograd.Function):
-    """Mean (..., r) and covariance (..., r, r) of points (..., r, k), of which the first are constants."""
+    """Mean (..., r) and covariance (..., r, r) of points (..., r, k), of which the first are constants.
+
+    Points are as a kernel's `columns` returns them, or raw with the map to these.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, search: SearchPosterior, kernel: PretrainedKernel, constants: int, columns: Float[Tensor, "... r k"]
+        ctx: Any,
+        search: SearchPosterior,
+        kernel: PretrainedKernel,
+        known: NamedColumns | None,
+        units: tuple[float, float],
+        constants: int,
+        points: Float[Tensor, "... r k"],
     ) -> tuple[Float[Tensor, "... r"], Float[Tensor, "... r r"]]:
-        *leading, r, k = columns.shape
-        flat = columns.reshape(-1, r, k)
+        shift, scale = units
+        *leading, r, k = points.shape
+        flat = points.reshape(-1, r, k)
         own, shared = flat[:, constants:].reshape(-1, k), flat[0, :constants]
+        ctx.known, ctx.raw = known, own.numpy()
+        if known is not None:
+            own, shared = (torch.as_tensor(known(rows.numpy())) for rows in (own, shared))
         moments = search.moments(kernel.points(own), len(flat), kernel.points(shared))
-        ctx.moments, ctx.kernel, ctx.constants, ctx.like = moments, kernel, constants, columns
-        mean, covariance = torch.as_tensor(moments.mean), torch.as_tensor(moments.covariance)
+        ctx.moments, ctx.kernel, ctx.scale, ctx.constants = moments, kernel, scale, constants
+        ctx.shape, ctx.dtype = points.shape, points.dtype
+        mean = torch.as_tensor(shift + scale * moments.mean, dtype=points.dtype)
+        covariance = torch.as_tensor(scale**2 * moments.covariance, dtype=points.dtype)
         return mean.reshape(*leading, r), covariance.reshape(*leading, r, r)
 
     @staticmethod
     @once_differentiable
     def backward(
         ctx: Any, of_mean: Float[Tensor, "... r"], of_covariance: Float[Tensor, "... r r"]
-    ) -> tuple[None, None, None, Float[Tensor, "... r k"]]:
+    ) -> tuple[None, None, None, None, None, Float[Tensor, "... r k"]]:
         moments: BatchMoments = ctx.moments
-        *leading, r, k = ctx.like.shape
-        gradient = moments.vjp(of_mean.reshape(-1, r).numpy(), of_covariance.reshape(-1, r, r).numpy())
-        own = torch.as_tensor(ctx.kernel.pulled(gradient)).reshape(-1, r - ctx.constants, k)
+        *_, r, k = ctx.shape
+        slopes = of_mean.double().reshape(-1, r).numpy(), of_covariance.double().reshape(-1, r, r).numpy()
+        gradient = moments.vjp(ctx.scale * slopes[0], ctx.scale**2 * slopes[1])
+        pulled = ctx.kernel.pulled(gradient)
+        if ctx.known is not None:
+            pulled = ctx.known.vjp(ctx.raw, pulled)
+        own = torch.as_tensor(pulled).reshape(-1, r - ctx.constants, k)
         whole = torch.cat([own.new_zeros(len(own), ctx.constants, k), own], dim=1)
-        return None, None, None, whole.reshape(*leading, r, k).to(ctx.like.dtype)
+        return None, None, None, None, None, whole.reshape(ctx.shape).to(ctx.dtype)
 
 
 def _constant_rows(X: Float[Tensor, "... q d"]) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
@@ -108,6 +109,15 @@ class NamedColumns:
                 raise SpaceError(f"parameter {name!r}: level indices must lie between 0 and {last}")
         weights = [p.to_coordinates(columns[p.name], "unit") for p in self._categorical]
         return self.coordinates(xp.concat([X, *weights], axis=-1))
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether no column is of levels."""
+        return not self._categorical
+
+    def vjp(self, X: Float[np.ndarray, "... v"], upstream: Float[np.ndarray, "... m"]) -> Float[np.ndarray, "... v"]:
+        """Pull gradients in the coordinates, (..., m), back to raw columns, (..., v), which must be numeric."""
+        return self.coordinates.vjp(X, upstream)
 
     @cached_property
     def _categorical(self) -> list[Categorical]:

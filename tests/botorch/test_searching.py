@@ -3,6 +3,8 @@
 import copy
 import pickle
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from botorch.acquisition import LogExpectedImprovement, qLogNoisyExpectedImprovement
@@ -13,6 +15,7 @@ from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
+from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.botorch import for_search, pretrained_gp
 from mkbo_plugins.core.components.components import SEARCHED
 from mkbo_plugins.errors import MkboError
@@ -67,6 +70,25 @@ def test_moments_and_gradients_are_those_of_the_host(model, small_cov, q):
     searched = for_search(model)
     assert searched._search is not None
     assert_same_moments_and_gradients(searched, batches(small_cov, q=q), lambda X: X)
+
+
+@pytest.mark.parametrize("target", [None, {"extra": (0.0, 3.0), "b": (-2.0, 6.0), "a": (1e-3, 2.0, "log")}])
+def test_raw_numbers_are_mapped_with_their_gradients(target):
+    space = ParameterSpace.from_dict({"a": (1e-3, 1.0, "log"), "b": (0.0, 5.0)})
+    table = pd.DataFrame(space.to_raw(space.from_raw(space.sobol(20))), columns=["a", "b"])
+    table["y"] = np.sin(table["b"]) + np.log(table["a"])
+    cov = pretrain(table, "y", space, C=5.0, epsilon=0.1, sigma=1.0, progress=False)
+    of_target = None if target is None else ParameterSpace.from_dict(target)
+    drawn = torch.tensor((of_target or space).sobol(12, seed=2))
+    model = pretrained_gp(cov, drawn[:9], drawn[:9].sum(dim=-1, keepdim=True), space=of_target)
+    model.likelihood.noise = 1e-3
+    searched = for_search(model)
+    assert searched._numeric_columns is not None
+    assert_same_moments_and_gradients(searched, drawn[9:, None], lambda X: X)
+    front = drawn[1:3]
+    assert_same_moments_and_gradients(
+        searched, drawn[9:, None], lambda X: torch.cat([front.expand(3, *front.shape), X], dim=-2)
+    )
 
 
 def test_points_put_in_front_are_the_same_for_all_batches(model, small_cov, data):
