@@ -25,9 +25,9 @@ from botorch.optim import optimize_acqf
 from botorch.sampling.pathwise import get_matheron_path_model
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from mkbo_plugins import PretrainedCovariance
 from mkbo_plugins.botorch import for_search, pretrained_gp
 from mkbo_plugins.core.forms import DEFAULT_FORM
+from mkbo_plugins.covariance.base import Covariance
 from tests.speed.suggestion import raw_bounds, target_data, trained
 
 MOST_RATIO, MOST_EXTRA = 2.0, 0.3
@@ -124,9 +124,9 @@ def main():
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     print(f"one suggestion: {SEARCH}, optima {OPTIMA}; at most {MOST_RATIO:g} x stock or stock + {MOST_EXTRA:g} s")
-    loaded = (PretrainedCovariance.load(path) for path in arguments.artefact or ())
+    loaded = (Covariance.load(path) for path in arguments.artefact or ())
     for cov in loaded if arguments.artefact else (trained(),):
-        print(f"{cov.record.target}: {cov.evaluator.describe()}")
+        print(f"{' + '.join(cov.targets)}, {cov.fingerprint[:12]}")
         measure(cov, arguments.names, arguments.runs, arguments.form)
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from botorch.acquisition import LogExpectedImprovement
 
-from mkbo_plugins import PretrainedCovariance
 from mkbo_plugins.botorch import for_search
 from mkbo_plugins.core.forms import DEFAULT_FORM
+from mkbo_plugins.covariance.base import Covariance
 from tests.speed.acquisitions import fitted
 from tests.speed.suggestion import TARGETS, target_data, trained
 
@@ -44,7 +44,7 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    loaded = (PretrainedCovariance.load(path) for path in arguments.artefact or ())
+    loaded = (Covariance.load(path) for path in arguments.artefact or ())
     every = []
     for cov in loaded if arguments.artefact else (trained(),):
         found = [step(cov, arguments.form, seed) for seed in range(arguments.steps)]
