@@ -133,18 +133,18 @@ class SearchGP(LogNoiseGP):
         constants = _constant_rows(X)
         if search is None or X.device.type != "cpu" or X.shape[-2] - constants > MOST_JOINT or not X.numel():
             return super().posterior(X, output_indices, observation_noise, posterior_transform)
-        known = self._numeric_columns if X.dtype == torch.double else None
+        known = self._raw_columns if X.dtype == torch.double else None
         columns = X if known is not None else self.covar_module.columns(self.transform_inputs(X))
         mean, covariance = _Moments.apply(search, self.covar_module, known, _units(self), constants, columns)
         posterior = GPyTorchPosterior(MultivariateNormal(mean, to_linear_operator(covariance)))
         return posterior if posterior_transform is None else posterior_transform(posterior=posterior, X=X)
 
     @property
-    def _numeric_columns(self) -> NamedColumns | None:
-        """The map from raw inputs to what the kernel needs, where nothing else is between them and it is of numbers."""
+    def _raw_columns(self) -> NamedColumns | None:
+        """The map from raw inputs to what the kernel needs, where nothing else is between them."""
         frame = self.covar_module.frame
-        plain = frame is not None and self.covar_module.active_dims is None and not hasattr(self, "input_transform")
-        return frame.columns if frame is not None and plain and frame.columns.is_numeric else None
+        plain = self.covar_module.active_dims is None and not hasattr(self, "input_transform")
+        return frame.columns if frame is not None and plain else None
 
     @property
     def _search(self) -> SearchPosterior | None:

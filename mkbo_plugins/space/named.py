@@ -107,17 +107,22 @@ class NamedColumns:
         for name, last in self._last_levels.items():
             if not bool(xp.all((columns[name] >= 0) & (columns[name] <= last))):
                 raise SpaceError(f"parameter {name!r}: level indices must lie between 0 and {last}")
-        weights = [p.to_coordinates(columns[p.name], "unit") for p in self._categorical]
-        return self.coordinates(xp.concat([X, *weights], axis=-1))
-
-    @property
-    def is_numeric(self) -> bool:
-        """Whether no column is of levels."""
-        return not self._categorical
+        return self.coordinates(self._with_weights(X))
 
     def vjp(self, X: Float[np.ndarray, "... v"], upstream: Float[np.ndarray, "... m"]) -> Float[np.ndarray, "... v"]:
-        """Pull gradients in the coordinates, (..., m), back to raw columns, (..., v), which must be numeric."""
-        return self.coordinates.vjp(X, upstream)
+        """Pull gradients in the coordinates, (..., m), back to raw columns, (..., v)."""
+        gradient = self.coordinates.vjp(self._with_weights(X), upstream)
+        of_columns, start = gradient[..., : len(self.names)], len(self.names)
+        for p in self._categorical:
+            j, stop = self.names.index(p.name), start + len(p.levels)
+            of_columns[..., j] += p.vjp(X[..., j], gradient[..., start:stop])
+            start = stop
+        return of_columns
+
+    def _with_weights(self, X: Array) -> Float[Array, "... v"]:
+        """Return raw columns and, behind them, the weights of levels."""
+        weights = [p.to_coordinates(X[..., self.names.index(p.name)], "unit") for p in self._categorical]
+        return array_namespace(X).concat([X, *weights], axis=-1) if weights else X
 
     @cached_property
     def _categorical(self) -> list[Categorical]:

@@ -259,6 +259,12 @@ class Categorical(Parameter):
         share = xp.clip(column[..., None] - below, 0.0, 1.0)
         return (1 - share) * (index == below) + share * (index == below + 1)
 
+    def vjp(self, column: Float[np.ndarray, "*shape"], upstream: Float[np.ndarray, "*shape d"]) -> Any:
+        """Pull gradients in the coordinates of a relaxed index, (..., d), back to it, (...)."""
+        below = np.clip(np.floor(column), 0, len(self.levels) - 2).astype(int)[..., None]
+        of_lower, of_upper = (np.take_along_axis(upstream, below + place, axis=-1)[..., 0] for place in (0, 1))
+        return of_upper - of_lower
+
     def to_raw(self, value: Any) -> float:
         return float(_level_index(value, self.name, self.levels))
 

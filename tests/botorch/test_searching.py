@@ -83,7 +83,7 @@ def test_raw_numbers_are_mapped_with_their_gradients(target):
     model = pretrained_gp(cov, drawn[:9], drawn[:9].sum(dim=-1, keepdim=True), space=of_target)
     model.likelihood.noise = 1e-3
     searched = for_search(model)
-    assert searched._numeric_columns is not None
+    assert searched._raw_columns is not None
     assert_same_moments_and_gradients(searched, drawn[9:, None], lambda X: X)
     front = drawn[1:3]
     assert_same_moments_and_gradients(
