@@ -40,8 +40,9 @@ def for_search(model: Model) -> Model:
 
     Distances in the features of the table have an error of up to a thousandth of the unit in which the covariance sees
     them, instead of 1e-10. They are of fewer features, the same ones for data and candidates, so that the covariance is
-    one positive semi-definite function, and values and gradients are those of one model. It is the model as it is now:
-    fitting that again does not change it. Predictions come from the model itself.
+    one positive semi-definite function, and values and gradients are those of one model, gradients being in the points
+    alone. It is the model as it is now: fitting that again does not change it. Predictions come from the model itself,
+    and fantasies have its covariance.
 
     Parameters
     ----------
