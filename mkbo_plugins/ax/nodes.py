@@ -17,6 +17,7 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.utils.common.random import with_rng_seed
 
+from mkbo_plugins.ax.acquisition import search_faster
 from mkbo_plugins.ax.exhausted import check_points_left
 from mkbo_plugins.ax.metrics import covered_metrics, optimization_config
 from mkbo_plugins.ax.points import with_failed
@@ -128,6 +129,7 @@ class PretrainedNode(StoredByOptions, GenerationNode):
             # A fitted adapter would leave out new data beyond the bounds it has seen.
             self.generator_spec._fitted_adapter = None
         super()._fit(experiment=experiment, data=data, **kwargs)
+        search_faster(self.generator_spec._fitted_adapter)
         self._fitted_data = data
 
     def gen(

@@ -16,6 +16,7 @@ from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.botorch.models import PretrainedGP, pretrained_gp
+from mkbo_plugins.botorch.searching import for_search
 from mkbo_plugins.botorch.suggest import suggest
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "PretrainedGP",
     "PretrainedKernel",
     "PretrainedMean",
+    "for_search",
     "linear_constraints",
     "pretrained_average",
     "pretrained_gp",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from gpytorch.constraints import Interval
@@ -21,6 +22,7 @@ from mkbo_plugins.botorch.seen import SeenInputs, is_same_view
 from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import DEFAULT_FORM, Form, get_form
+from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.errors import ArtefactError, KernelError
 
@@ -62,6 +64,7 @@ class PretrainedKernel(Kernel):
 
     has_lengthscale = False
     active_dims: Tensor | None
+    _searched: FixedComponents | None = None
 
     def __init__(
         self,
@@ -100,6 +103,8 @@ class PretrainedKernel(Kernel):
 
     @property
     def _fixed(self) -> FixedComponents:
+        if self._searched is not None:
+            return self._searched
         return self.cov.fixed.coarse if self._is_coarse else self.cov.fixed
 
     @property
@@ -189,9 +194,7 @@ class PretrainedKernel(Kernel):
         A posterior needs both, and all that costs time for few points is done once. Known points of all batches have no
         batches of their own.
         """
-        if self.active_dims is not None:
-            x, known = x.index_select(-1, self.active_dims), known.index_select(-1, self.active_dims)
-        x, known = self._columns(x), self._columns(known)
+        x, known = self.columns(x), self.columns(known)
         z, others = x[..., : self.frame_dims], known[..., : self.frame_dims]
         names = tuple(self.form.parts)
         parts = self._kept((names, "beside"), z, others, partial(self._evaluate_beside, names))
@@ -201,6 +204,10 @@ class PretrainedKernel(Kernel):
             both = torch.cat([of_others.expand(*s.shape[:-2], *of_others.shape[-2:]), s], dim=-2)
             stock = self.stock(s, both).to_dense()
         return self._combined(parts, stock, (..., None, None))
+
+    def columns(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch k"]:
+        """Return frame coordinates and stock inputs, (..., k), of inputs as a model passes them, (..., d)."""
+        return self._columns(x if self.active_dims is None else x.index_select(-1, self.active_dims))
 
     def _columns(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch k"]:
         """Return the columns that this kernel needs of inputs."""
@@ -277,9 +284,40 @@ class PretrainedKernel(Kernel):
 
     def coarse(self) -> "PretrainedKernel":
         """Return the kernel, its learned scales shared, with larger errors of the fixed components, and faster."""
-        new = copy.copy(self)
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)  # GPyTorch's copies of kernels have the very same dictionary
         new._is_coarse, new._recent, new._framed = True, ValueCache(KEPT_COMPONENTS), SeenInputs()
         return new
+
+    def searched(self, columns: Float[Tensor, "n d"]) -> "PretrainedKernel":
+        """Return the kernel, its scales shared, for a search in the box of what `columns` gave of inputs, (n, d)."""
+        z = columns[:, : self.frame_dims].detach().double().numpy(force=True)
+        new = self.coarse()
+        new._searched = self.cov.fixed.searched(self.form.parts, z)
+        return new
+
+    def points(self, columns: Float[Tensor, "n d"]) -> Points:
+        """Return points as `form_model` sees them, from what `columns` returned."""
+        z, s = columns[:, : self.frame_dims], self._stock_inputs(columns) if self.stock is not None else columns[:, :0]
+        return Points(*(part.detach().double().numpy(force=True) for part in (z, s)))
+
+    def pulled(self, gradient: Points) -> Float[np.ndarray, "n d"]:
+        """Return a gradient in `points` as one in what `columns` returned."""
+        if self.stock is None or self.stock_dims:
+            return np.concatenate([gradient.frame, gradient.stock], axis=1)
+        return gradient.frame + gradient.stock / self.cov.space.coordinate_ranges(self.cov.frame)
+
+    @property
+    def form_model(self) -> FormModel:
+        """The form as a covariance without automatic differentiation."""
+        return FormModel(self._fixed, self.form_name, 0 if self.stock is None else self.stock.ard_num_dims)
+
+    @property
+    def log_hyperparameters(self) -> Float[Tensor, " p"]:
+        """Logarithms of the scales and the length scales, as `form_model` takes them."""
+        scales = [getattr(self, f"raw_{name}") for name in self.form.hyperparameters]
+        lengths = [] if self.stock is None else [self.stock.lengthscale.log()]
+        return torch.cat([value.detach().double().reshape(-1) for value in (*scales, *lengths)])
 
     def spread_inputs(self, n: int) -> Float[Tensor, "n d"]:
         """Return `n` inputs spread over the domain, (n, d), for feature approximations."""

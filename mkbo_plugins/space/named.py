@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
@@ -107,8 +108,22 @@ class NamedColumns:
         for name, last in self._last_levels.items():
             if not bool(xp.all((columns[name] >= 0) & (columns[name] <= last))):
                 raise SpaceError(f"parameter {name!r}: level indices must lie between 0 and {last}")
-        weights = [p.level_weights(columns[p.name]) for p in self._categorical]
-        return self.coordinates(xp.concat([X, *weights], axis=-1))
+        return self.coordinates(self._with_weights(X))
+
+    def vjp(self, X: Float[np.ndarray, "... v"], upstream: Float[np.ndarray, "... m"]) -> Float[np.ndarray, "... v"]:
+        """Pull gradients in the coordinates, (..., m), back to raw columns, (..., v)."""
+        gradient = self.coordinates.vjp(self._with_weights(X), upstream)
+        of_columns, start = gradient[..., : len(self.names)], len(self.names)
+        for p in self._categorical:
+            j, stop = self.names.index(p.name), start + len(p.levels)
+            of_columns[..., j] += p.level_weights_vjp(X[..., j], gradient[..., start:stop])
+            start = stop
+        return of_columns
+
+    def _with_weights(self, X: Array) -> Float[Array, "... v"]:
+        """Return raw columns and, behind them, the weights of levels."""
+        weights = [p.level_weights(X[..., self.names.index(p.name)]) for p in self._categorical]
+        return array_namespace(X).concat([X, *weights], axis=-1) if weights else X
 
     @cached_property
     def _categorical(self) -> list[Categorical]:

@@ -265,6 +265,12 @@ class Categorical(Parameter):
         share = xp.clip(column[..., None] - below, 0.0, 1.0)
         return (1 - share) * (index == below) + share * (index == below + 1)
 
+    def level_weights_vjp(self, column: Float[np.ndarray, "*shape"], upstream: Float[np.ndarray, "*shape d"]) -> Any:
+        """Pull gradients in the weights of levels, (..., number of levels), back to a relaxed index, (...)."""
+        below = np.clip(np.floor(column), 0, len(self.levels) - 2).astype(int)[..., None]
+        of_lower, of_upper = (np.take_along_axis(upstream, below + place, axis=-1)[..., 0] for place in (0, 1))
+        return of_upper - of_lower
+
     def only(self, levels: Sequence[Any]) -> "Categorical":
         """Return the parameter with some of its levels alone; raises a `SpaceError` if one is none of them."""
         return Categorical(self.name, tuple(self.levels[int(self.to_raw(level))] for level in levels))

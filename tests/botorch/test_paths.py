@@ -52,6 +52,7 @@ def test_a_path_is_the_hosts_sum_of_prior_and_update(model, small_cov):
         update_strategy=gaussian_update,
     )
     assert set(theirs.keys()) == {"prior_paths", "update_paths"}
+    assert model.covar_module._fixed is small_cov.fixed  # the model itself is as accurate as before
     x = torch.tensor(small_cov.space.sobol(5, seed=4)).requires_grad_()
     values, slopes = zip(*((path(x), torch.autograd.grad(path(x).sum(), x)[0]) for path in (ours, theirs)), strict=True)
     assert torch.allclose(*values, rtol=1e-6, atol=1e-7)

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from mkbo_plugins.core import SquaredExponential, TwoLayerKernel, WeightedPoints, normalise, reweight
-from mkbo_plugins.core.components.components import COARSE, COMPONENTS, ROUGH, PretrainedComponents
+from mkbo_plugins.core.components.components import (
+    COARSE,
+    COMPONENTS,
+    ROUGH,
+    SEARCHED,
+    PretrainedComponents,
+)
 from mkbo_plugins.core.components.decision import DecisionFunction
 from tests.core.helpers import component_of, make_table, numeric_gradient, smallest_eigenvalue
 
@@ -187,3 +193,48 @@ def test_what_is_handed_out_can_be_written_to(cov):
     expected = first.copy()
     first[:] = 0
     np.testing.assert_array_equal(cov.fixed.standardised_decision(Z), expected)
+
+
+def in_box(n, half_width, seed=0):
+    return np.random.default_rng(seed).uniform(-half_width, half_width, (n, X.shape[1]))
+
+
+def with_many_pairs():
+    """Return the fixed parts of so many support vectors that features cost less than pairs."""
+    rng = np.random.default_rng(3)
+    table = WeightedPoints(rng.uniform(-1, 1, (60, 2)), rng.normal(size=60))
+    return PretrainedComponents(DecisionFunction(SquaredExponential(sigma=0.6), table, 0.1), 0.4, 0.2, 1.7)
+
+
+@pytest.mark.parametrize("half_width", [0.9, 1.4])
+def test_a_search_is_of_one_covariance_within_its_error(half_width):
+    fixed = with_many_pairs()
+    unit = fixed.kernel.gram(in_box(50, 1.0)).diagonal().mean()
+    fixed = replace(fixed, mean_diagonal=unit)
+    span = in_box(20, half_width)
+    searched = fixed.searched(["feature_distance", "moment"], span)
+    assert searched.tolerance == SEARCHED
+    assert fixed.searched(["feature_distance"], in_box(20, half_width, seed=1)) is searched
+    small, all_points = in_box(6, 0.3, seed=2), in_box(40, half_width, seed=3)
+    both = np.vstack([small, all_points])
+    whole, exact = (component_of(part, "feature_distance", both).value for part in (searched, fixed))
+    # Points near the middle alone are of the same features as with others.
+    np.testing.assert_allclose(
+        component_of(searched, "feature_distance", small).value, whole[:6, :6], rtol=1e-9, atol=1e-12
+    )
+    diagonal = fixed.kernel.gram(both).diagonal() / unit
+    allowed = np.maximum(diagonal, 1.0)
+    bound = SEARCHED * (np.sqrt(allowed[:, None]) + np.sqrt(allowed)) ** 2
+    assert (np.abs(whole - exact) <= bound).all()
+    assert (np.abs(whole - exact)).max() > 1e-9
+    assert smallest_eigenvalue(np.exp(-whole / 2)) > -1e-12
+
+
+def test_where_features_do_not_help_a_search_is_coarse(fixed):
+    assert fixed.searched(["normalised"], X).tolerance == COARSE
+    assert fixed.searched(["moment"], X).tolerance == COARSE
+    assert fixed.searched(["feature_distance"], in_box(5, 40.0)).tolerance == COARSE
+    rng = np.random.default_rng(9)
+    narrow = DecisionFunction(SquaredExponential(sigma=1e-3), WeightedPoints(*make_table(4, rng, 20)), 0.1)
+    points = rng.uniform(-1, 1, (5, 4))
+    assert replace(fixed, decision=narrow).searched(["feature_distance"], points).tolerance == COARSE

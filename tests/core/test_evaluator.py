@@ -362,6 +362,7 @@ def test_features_that_cannot_be_had_are_refused():
     for sets, chosen in (
         ((100 * inside,), limited),
         ((inside, 100 * inside), limited),
+        ((2.1 * inside,), certified(kernel, choice="features", radius=1.0)),
         ((1e6 * inside,), certified(high, choice="features")),
         ((1e71 * inside,), limited),
     ):
@@ -377,7 +378,12 @@ def test_extended_precision_is_refused_where_its_products_overflow():
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"choice": "fast"}, "choice"), ({"tolerance": 0.5}, "tolerance"), ({"tolerance": float("nan")}, "tolerance")],
+    [
+        ({"choice": "fast"}, "choice"),
+        ({"tolerance": 0.5}, "tolerance"),
+        ({"tolerance": float("nan")}, "tolerance"),
+        ({"radius": 1.2}, "radius"),
+    ],
 )
 def test_settings_are_checked(options, words):
     kernel = make_reweighted("squared_exponential", 2, np.random.default_rng(10))

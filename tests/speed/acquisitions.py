@@ -1,8 +1,8 @@
 """Time suggestions by every kind of acquisition function against BoTorch's own model, in seconds of a processor.
 
 Run by hand: ``OMP_NUM_THREADS=1 python -m tests.speed.acquisitions [--artefact FILE] [--runs 10] [--names LogEI JES]``.
-A suggestion is what follows the fit, which is timed alone: making the acquisition function, sampled optima among it,
-and its optimisation. Forms take turns within every run; ratios are of the same run.
+A suggestion is what follows the fit, which is timed alone: making the model `for_search` and the acquisition function,
+sampled optima among it, and its optimisation. Forms take turns within every run; ratios are of the same run.
 """
 
 import argparse
@@ -25,9 +25,9 @@ from botorch.optim import optimize_acqf
 from botorch.sampling.pathwise import get_matheron_path_model
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from mkbo_plugins import PretrainedCovariance
-from mkbo_plugins.botorch import pretrained_gp
+from mkbo_plugins.botorch import for_search, pretrained_gp
 from mkbo_plugins.core.forms import DEFAULT_FORM
+from mkbo_plugins.covariance.base import Covariance
 from tests.speed.suggestion import raw_bounds, target_data, trained
 
 MOST_RATIO, MOST_EXTRA = 2.0, 0.3
@@ -97,7 +97,7 @@ def measure(cov, names, runs, form):
             for name in names:
                 torch.manual_seed(max(seed, 0))
                 begin = time.process_time()
-                SUGGESTIONS[name](model, Y, pool, bounds, max(seed, 0))
+                SUGGESTIONS[name](for_search(model), Y, pool, bounds, max(seed, 0))
                 if seed >= 0:
                     seconds[name, f].append(time.process_time() - begin)
     print(f"  medians of {runs} runs\n  {'':8s} {'stock':>7s} {form:>16s} {'ratio':>6s} {'range':>12s} {'extra':>7s}")
@@ -124,9 +124,9 @@ def main():
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     print(f"one suggestion: {SEARCH}, optima {OPTIMA}; at most {MOST_RATIO:g} x stock or stock + {MOST_EXTRA:g} s")
-    loaded = (PretrainedCovariance.load(path) for path in arguments.artefact or ())
+    loaded = (Covariance.load(path) for path in arguments.artefact or ())
     for cov in loaded if arguments.artefact else (trained(),):
-        print(f"{cov.record.target}: {cov.evaluator.describe()}")
+        print(f"{' + '.join(cov.targets)}, {cov.fingerprint[:12]}")
         measure(cov, arguments.names, arguments.runs, arguments.form)
 
 

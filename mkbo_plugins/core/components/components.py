@@ -11,7 +11,7 @@ from jaxtyping import Float
 from mkbo_plugins.core.arrays import Array, array_namespace, per_pair
 from mkbo_plugins.core.components.campaigns import Campaigns, OfCampaigns, OfCampaignsFromPoint
 from mkbo_plugins.core.components.decision import DecisionFunction
-from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
+from mkbo_plugins.core.evaluation.evaluator import RADII, SLACK, CertifiedEvaluator, Choice
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
@@ -29,6 +29,13 @@ COARSE = 1e-6
 ROUGH = 1e-2
 """The same where points are ranked only and `COARSE` takes very many features: a bound for the corners of the frame's
 box, so that it is a hundred times smaller at most points."""
+
+SEARCHED = 1e-3
+"""The same in the search of an acquisition function, relative to the mean diagonal where a diagonal is smaller; of the
+corners of the box, too."""
+
+SEARCH_POINTS = 10
+"""Points that a search moves at a time, as hosts do."""
 
 FEW_FEATURES = 1000
 """Rough features up to which there are few enough coarse ones, too."""
@@ -105,6 +112,9 @@ class FixedComponents(ModelComponents, Protocol):
     @property
     def coarse(self) -> "FixedComponents":
         """The same with larger errors, as `ModelComponents.coarse`."""
+
+    def searched(self, names: Iterable[str], X: Float[Array, "n d"]) -> "FixedComponents":
+        """Return the same for a search in the box of points (n, d), as `PretrainedComponents.searched`."""
 
     def correlation(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         """Return the prior correlation between points (n, d) and (n', d), (n, n')."""
@@ -356,8 +366,9 @@ class PretrainedComponents:
         Weighted points of further tables by which the kernel is re-weighted too; g is of the last table alone.
     campaigns
         Predictions of campaigns, whose mean is g; None where the table is of one alone.
-    choice, tolerance
-        How K^E is evaluated and with what error, as for `CertifiedEvaluator`; no part of what the covariance is.
+    choice, tolerance, radius
+        How K^E is evaluated, with what error and in what box, as for `CertifiedEvaluator`; no part of what the
+        covariance is.
     """
 
     decision: DecisionFunction
@@ -368,6 +379,8 @@ class PretrainedComponents:
     campaigns: Campaigns | None = None
     choice: Choice = field(default="auto", compare=False)
     tolerance: float = field(default=1e-10, compare=False)
+    radius: float | None = field(default=None, compare=False)
+    _searched: ValueCache = field(default_factory=lambda: ValueCache(1), init=False, compare=False, repr=False)
     _recent: ValueCache = field(default_factory=lambda: ValueCache(KEPT_VALUES), init=False, compare=False, repr=False)
 
     @property
@@ -383,7 +396,7 @@ class PretrainedComponents:
     @cached_property
     def of_distances(self) -> CertifiedEvaluator:
         """Evaluator of K^E with errors relative to its mean diagonal where a diagonal is smaller."""
-        return replace(self.kernel.evaluator, unit=self.mean_diagonal)
+        return replace(self.kernel.evaluator, unit=self.mean_diagonal, radius=self.radius)
 
     @cached_property
     def coarse(self) -> "PretrainedComponents":
@@ -417,6 +430,38 @@ class PretrainedComponents:
             return None
         serving = all(e.serves(features, X, Y) for e, features in zip(evaluators, common, strict=True) if features)
         return self._rough if serving else None
+
+    def searched(self, names: Iterable[str], X: Float[Array, "n d"]) -> "PretrainedComponents":
+        """Return the same for the search of an acquisition function in the box that points (n, d) span.
+
+        Feature distances are of features up to an error of `SEARCHED`, the same ones for all points of the box, so that
+        all covariances are of one positive semi-definite function. Where features cost more than pairs, or other
+        formulas in K^E are asked for, whose errors are relative to diagonals however small, it is `coarse`.
+
+        Parameters
+        ----------
+        names
+            The components asked for.
+        X
+            Points among which are the data and the ends of what is searched.
+        """
+        reach = float(array_namespace(X).max(abs(X))) if len(X) else 0.0
+        radius = next((radius for radius in RADII if reach <= radius * SLACK), None)
+        if radius is None or {name for name in names if name in OF_REWEIGHTED} != {"feature_distance"}:
+            return self.coarse
+        searched = self._searched.get(radius, (), lambda: self._of_box(radius))
+        evaluator = searched.of_distances
+        features, entries = evaluator.features(radius), SEARCH_POINTS * len(X)
+        if features is None:
+            return self.coarse
+        fewer, more = sorted((SEARCH_POINTS, len(X)))
+        of_pairs = self.of_distances.pairs.terms * (entries + 3 * fewer)
+        if features.cost(fewer, more, entries) > of_pairs or not evaluator.serves(features, X):
+            return self.coarse
+        return searched
+
+    def _of_box(self, radius: float) -> "PretrainedComponents":
+        return replace(self, choice="features", tolerance=max(self.tolerance, SEARCHED), radius=radius)
 
     @cached_property
     def _rough(self) -> "PretrainedComponents":

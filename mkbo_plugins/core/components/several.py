@@ -67,6 +67,13 @@ class SeveralTables:
         tables = tuple(table for table, member in rough.items() if member is not None)
         return self._rough.get(tables, (), lambda: replace(self, members=members)) if tables else None
 
+    def searched(self, names: Iterable[str], X: Float[Array, "n d"]) -> "SeveralTables":
+        """Return the same for a search in the box of points (n, d), as `PretrainedComponents.searched`."""
+        searched = {
+            table: self.members[table].searched(plain, X[:, columns]) for table, columns, plain in self._asked(names)
+        }
+        return replace(self, members=tuple(searched.get(table, one) for table, one in enumerate(self.members)))
+
     def views(self, X: Float[Array, "... n d"]) -> tuple[tuple[PretrainedComponents, Float[Array, "... n _d"]], ...]:
         """Return the covariance of each table with those of the coordinates (..., n, d) that it is a function of."""
         return tuple(

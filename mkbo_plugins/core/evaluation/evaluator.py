@@ -34,6 +34,10 @@ CHOICES: tuple[Choice, ...] = ("auto", "features", "pairs", "extended")
 RADII = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Half-widths of the boxes, in half-widths of the frame, for which features are looked for."""
 
+SLACK = 1 + 1e-9
+"""Largest coordinate in a box, in its half-widths, where hosts round on the way from their inputs to the frame; it
+matters as little to the certificate."""
+
 EXTENDED_COST = 80.0
 """Time of the pair sum in double-double arithmetic, in units of the one in double precision."""
 
@@ -90,6 +94,9 @@ class CertifiedEvaluator:
     unit
         Unit of the damped kernel beside which smaller diagonals do not count: errors are relative to it where a
         diagonal is smaller, as is enough for distances in this unit. None means errors relative to diagonals.
+    radius
+        One of `RADII`: half-width of the box whose features are used for all points in it, so that entries of all sets
+        of points are of one covariance. None means those of the smallest box for each.
 
     Raises
     ------
@@ -104,6 +111,7 @@ class CertifiedEvaluator:
     tolerance: float = 1e-10
     norm: "CertifiedEvaluator | None" = None
     unit: float | None = None
+    radius: float | None = None
     _sets: dict[tuple[float, bool, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
     _points: ValueCache = field(default_factory=lambda: ValueCache(KEPT_POINTS), init=False, repr=False)
     _values: ValueCache = field(default_factory=lambda: ValueCache(KEPT_RESULTS), init=False, repr=False)
@@ -116,13 +124,15 @@ class CertifiedEvaluator:
             raise KernelError(f"tolerance must lie between 1e-14 and 1e-2, got {self.tolerance!r}")
         if self.choice == "extended" and self.base.exponent_rate is None:
             raise KernelError("extended precision is there for exponential series; others have few enough features")
+        if self.radius is not None and self.radius not in RADII:
+            raise KernelError(f"radius must be one of {list(RADII)}, got {self.radius!r}")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again."""
         return {
             **{
                 name: getattr(self, name)
-                for name in ("base", "tables", "dimension", "choice", "tolerance", "norm", "unit")
+                for name in ("base", "tables", "dimension", "choice", "tolerance", "norm", "unit", "radius")
             },
             "_sets": {},
             "_points": ValueCache(KEPT_POINTS),
@@ -350,6 +360,8 @@ class CertifiedEvaluator:
         if self.base.exponent_rate is None:
             # Nothing is left out of a finite series, so that its features hold everywhere until they overflow.
             return reach, RADII[0] if self.base.degree_limit * math.log(max(reach, 1.0)) < LOG_LARGEST else None
+        if self.radius is not None:
+            return reach, self.radius if reach <= self.radius * SLACK else None
         return reach, next((radius for radius in RADII if reach <= radius), None)
 
     def _features_of(self, sets: Sequence[Float[Array, "_n d"]]) -> FeatureSum | None:

@@ -39,6 +39,10 @@ class MixtureParts:
     def rough(self, names: Iterable[str], X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> None:
         """Return None: a mixture is never slow."""
 
+    def searched(self, names: Iterable[str], X: Float[Array, "n d"]) -> "MixtureParts":
+        """Return itself, as for `coarse`."""
+        return self
+
     def correlation(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> Float[Array, "n m"]:
         """Return the mixture's correlations between points (n, d) and (n', d), (n, n')."""
         return self.mixture.gram(X, Y) / sum(self.mixture.variances)

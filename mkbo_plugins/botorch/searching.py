@@ -1,0 +1,262 @@
+"""Models for the search of an acquisition function, faster and a little less accurate than those for predictions."""
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models.model import Model
+from botorch.models.transforms.outcome import Standardize
+from botorch.models.utils import gpt_posterior_settings
+from botorch.posteriors import GPyTorchPosterior, Posterior
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.means import ConstantMean
+from jaxtyping import Float
+from linear_operator import to_linear_operator
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from mkbo_plugins.botorch.kernel import PretrainedKernel
+from mkbo_plugins.botorch.mean import PretrainedMean
+from mkbo_plugins.botorch.models import LogNoiseGP
+from mkbo_plugins.core.components.directed_mean import DirectedMean
+from mkbo_plugins.core.gp.exact_gp import ExactGP
+from mkbo_plugins.core.gp.form_model import Points
+from mkbo_plugins.core.gp.posterior import FormPosterior, prior_mean
+from mkbo_plugins.core.gp.search import BatchMoments, SearchPosterior
+from mkbo_plugins.errors import KernelError, MkboError
+from mkbo_plugins.space.named import NamedColumns
+
+MOST_JOINT = 8
+"""Points of a batch, beside those that all batches share, up to which the fast way is the faster one."""
+
+
+def for_search(model: Model) -> Model:
+    """Return a fitted model for the search of an acquisition function: the same, but faster and less accurate.
+
+    Distances in the features of the table have an error of up to a thousandth of the unit in which the covariance sees
+    them, instead of 1e-10. They are of fewer features, the same ones for data and candidates, so that the covariance is
+    one positive semi-definite function, and values and gradients are those of one model, gradients being in the points
+    alone. It is the model as it is now: fitting that again does not change it. Predictions come from the model itself,
+    and fantasies have its covariance.
+
+    Parameters
+    ----------
+    model
+        A fitted model, of `pretrained_gp` or with a `PretrainedKernel`. A `ModelListGP` is taken model by model; any
+        other model, such as one of ``form="stock"``, is returned as it is.
+    """
+    if isinstance(model, ModelListGP):
+        members: Any = model.models
+        searched: Any = [for_search(member) for member in members]
+        return ModelListGP(*searched)
+    kernel = getattr(model, "covar_module", None)
+    if not isinstance(model, LogNoiseGP) or not isinstance(kernel, PretrainedKernel) or isinstance(model, SearchGP):
+        return model
+    model.eval()
+    new: Any = copy.copy(model)
+    new._modules = copy.deepcopy(model._modules)
+    new.__class__, new._made_of = SearchGP, (type(model), new.covar_module)
+    new.search_among(new.train_inputs)
+    return new
+
+
+class SearchGP(LogNoiseGP):
+    """What `for_search` returns."""
+
+    covar_module: PretrainedKernel
+    _made_of: tuple[type[LogNoiseGP], PretrainedKernel]
+    _of_data: tuple[tuple[Tensor, Tensor, PretrainedKernel], SearchPosterior | None] | None = None
+
+    def train(self, mode: bool = True) -> "SearchGP":
+        """Leave it as it is; it is not to be fitted."""
+        if mode:
+            raise MkboError("a model for_search is not fitted; fit the model that it was made of, and make it again")
+        return super().train(mode) if self.training else self
+
+    def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> "SearchGP":
+        # Acquisition functions move their models to where the points are at every evaluation.
+        probe = torch.empty(0, dtype=self.train_targets.dtype, device=self.train_targets.device)
+        return self if fn(probe) is probe and not probe.is_shared() else super()._apply(fn, *args, **kwargs)
+
+    def posterior(  # type: ignore[override]
+        self,
+        X: Float[Tensor, "... q d"],
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
+        """Return the posterior as the host's models do; where all is of one outcome and on the host, the fast way.
+
+        Where points lie outside the box of features, those of a wider one take their place from then on.
+        """
+        arguments = X, output_indices, observation_noise, posterior_transform
+        try:
+            return self._posterior(*arguments)
+        except KernelError:
+            self.search_among([*self.train_inputs, self.transform_inputs(X)])
+            return self._posterior(*arguments)
+
+    def get_fantasy_model(self, inputs: Tensor, targets: Tensor, **kwargs: Any) -> LogNoiseGP:
+        """Return GPyTorch's model of more data with the covariance of the model that this one was made of.
+
+        Many fantasies at once are faster by pairs than by features.
+        """
+        model: Any = copy.copy(self)
+        model._modules = {**self._modules, "covar_module": self._made_of[1]}
+        model.__class__ = self._made_of[0]
+        SingleTaskGP.set_train_data(model)
+        with gpt_posterior_settings():
+            model(self.train_inputs[0][..., :1, :])  # whose caches it is made of
+        fantasy: LogNoiseGP = model.get_fantasy_model(inputs, targets, **kwargs)
+        return fantasy
+
+    def search_among(self, inputs: Iterable[Float[Tensor, "... d"]]) -> None:
+        """Make the covariance that of a search in the box of inputs, as the kernel gets them."""
+        kernel = self.covar_module
+        points = [Z.detach().reshape(-1, Z.shape[-1]) for Z in inputs]
+        self.covar_module = kernel.searched(kernel.columns(torch.cat(points)))
+        SingleTaskGP.set_train_data(self)  # for GPyTorch to forget what it computed
+
+    def _posterior(
+        self,
+        X: Float[Tensor, "... q d"],
+        output_indices: list[int] | None,
+        observation_noise: bool | Tensor,
+        posterior_transform: PosteriorTransform | None,
+    ) -> Posterior:
+        self.eval()
+        search = None if output_indices or observation_noise is not False else self._search
+        constants = _constant_rows(X)
+        if search is None or X.device.type != "cpu" or X.shape[-2] - constants > MOST_JOINT or not X.numel():
+            return super().posterior(X, output_indices, observation_noise, posterior_transform)
+        known = self._raw_columns if X.dtype == torch.double else None
+        columns = X if known is not None else self.covar_module.columns(self.transform_inputs(X))
+        mean, covariance = _Moments.apply(search, self.covar_module, known, _units(self), constants, columns)
+        posterior = GPyTorchPosterior(MultivariateNormal(mean, to_linear_operator(covariance)))
+        return posterior if posterior_transform is None else posterior_transform(posterior=posterior, X=X)
+
+    @property
+    def _raw_columns(self) -> NamedColumns | None:
+        """The map from raw inputs to what the kernel needs, where nothing else is between them."""
+        frame = self.covar_module.frame
+        plain = self.covar_module.active_dims is None and not hasattr(self, "input_transform")
+        return frame.columns if frame is not None and plain else None
+
+    @property
+    def _search(self) -> SearchPosterior | None:
+        """The process of the data as they are; None where the host's way is needed."""
+        (inputs,) = self.train_inputs
+        kept = self._of_data
+        key = inputs, self.train_targets, self.covar_module
+        if kept is None or any(a is not b for a, b in zip(kept[0], key, strict=True)):
+            kept = self._of_data = key, self._conditioned(inputs)
+        return kept[1]
+
+    def _conditioned(self, inputs: Float[Tensor, "n d"]) -> SearchPosterior | None:
+        kernel, transform = self.covar_module, getattr(self, "outcome_transform", None)
+        plain = type(self.mean_module) in (ConstantMean, PretrainedMean) and type(self.likelihood) in (
+            GaussianLikelihood,
+            FixedNoiseGaussianLikelihood,
+        )
+        in_one = inputs.ndim == 2 and self.train_targets.ndim == 1 and not kernel.batch_shape
+        if not (plain and in_one and inputs.device.type == "cpu" and (transform is None or _is_scale(transform))):
+            return None
+        data = kernel.points(kernel.columns(inputs))
+        directed = getattr(self.mean_module, "directed", None)
+        model, theta = kernel.form_model, kernel.log_hyperparameters.numpy()
+        noise = self.likelihood.noise.detach().double().reshape(-1).numpy()
+        covariance = model.value(model.pairs(data), theta) + np.diag(np.broadcast_to(noise, len(data.frame)))
+        try:
+            process = ExactGP.conditioned(covariance, *self._values(directed, data))
+        except np.linalg.LinAlgError:  # the host adds to the diagonal then
+            return None
+        return SearchPosterior(FormPosterior(model, theta, data, process, noise, directed))
+
+    def _values(self, directed: DirectedMean | None, data: Points) -> tuple[Float[np.ndarray, " n"], float]:
+        """Return what outcomes are beyond the directed mean, and the constant."""
+        values = self.train_targets.detach().double().numpy() - prior_mean(directed, data)
+        return values, float(self.mean_module.constant.detach())
+
+
+class _Moments(torch.autograd.Function):
+    """Mean (..., r) and covariance (..., r, r) of points (..., r, k), of which the first are constants.
+
+    Points are as a kernel's `columns` returns them, or raw with the map to these.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        search: SearchPosterior,
+        kernel: PretrainedKernel,
+        known: NamedColumns | None,
+        units: tuple[float, float],
+        constants: int,
+        points: Float[Tensor, "... r k"],
+    ) -> tuple[Float[Tensor, "... r"], Float[Tensor, "... r r"]]:
+        shift, scale = units
+        *leading, r, k = points.shape
+        flat = points.reshape(-1, r, k)
+        own, shared = flat[:, constants:].reshape(-1, k), flat[0, :constants]
+        ctx.known, ctx.raw = known, own.numpy()
+        if known is not None:
+            own, shared = (torch.as_tensor(known(rows.numpy())) for rows in (own, shared))
+        moments = search.moments(kernel.points(own), len(flat), kernel.points(shared))
+        ctx.moments, ctx.kernel, ctx.scale, ctx.constants = moments, kernel, scale, constants
+        ctx.shape, ctx.dtype = points.shape, points.dtype
+        mean = torch.as_tensor(shift + scale * moments.mean, dtype=points.dtype)
+        covariance = torch.as_tensor(scale**2 * moments.covariance, dtype=points.dtype)
+        return mean.reshape(*leading, r), covariance.reshape(*leading, r, r)
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, of_mean: Float[Tensor, "... r"], of_covariance: Float[Tensor, "... r r"]
+    ) -> tuple[None, None, None, None, None, Float[Tensor, "... r k"]]:
+        moments: BatchMoments = ctx.moments
+        *_, r, k = ctx.shape
+        slopes = of_mean.double().reshape(-1, r).numpy(), of_covariance.double().reshape(-1, r, r).numpy()
+        gradient = moments.vjp(ctx.scale * slopes[0], ctx.scale**2 * slopes[1])
+        pulled = ctx.kernel.pulled(gradient)
+        if ctx.known is not None:
+            pulled = ctx.known.vjp(ctx.raw, pulled)
+        own = torch.as_tensor(pulled).reshape(-1, r - ctx.constants, k)
+        whole = torch.cat([own.new_zeros(len(own), ctx.constants, k), own], dim=1)
+        return None, None, None, None, None, whole.reshape(ctx.shape).to(ctx.dtype)
+
+
+def _constant_rows(X: Float[Tensor, "... q d"]) -> int:
+    """Return the number of first points that are the same in all batches and of which no gradient is asked for."""
+    most = _rows_in_front(X) if X.requires_grad else X.shape[-2] - 1
+    if most < 1 or not X.numel():
+        return 0
+    flat = X.detach()[..., :most, :].reshape(-1, most, X.shape[-1])
+    different = (flat != flat[:1]).any(dim=2).any(dim=0).tolist()
+    return different.index(True) if True in different else most
+
+
+def _rows_in_front(X: Float[Tensor, "... q d"]) -> int:
+    """Return the number of points without a gradient that were put before others."""
+    joined: Any = X.grad_fn
+    if joined is None or not joined.name().startswith("Cat") or len(joined.next_functions) != 2:
+        return 0
+    (first, _), (second, _) = joined.next_functions
+    if first is not None or second is None or joined._saved_dim not in (X.ndim - 2, 2**64 - 2):
+        return 0
+    return X.shape[-2] - second._input_metadata[0].shape[-2]
+
+
+def _units(model: SearchGP) -> tuple[float, float]:
+    """Return the outcome at which the model's is 0, and its unit."""
+    transform: Any = getattr(model, "outcome_transform", None)
+    return (0.0, 1.0) if transform is None else (transform.means.item(), transform.stdvs.item())
+
+
+def _is_scale(transform: Any) -> bool:
+    """Return whether a transform of outcomes is one of standardising a single outcome."""
+    return type(transform) is Standardize and transform.stdvs.numel() == 1 and bool(transform._is_trained)
