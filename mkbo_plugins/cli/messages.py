@@ -141,4 +141,4 @@ def counted(number: int, noun: str) -> str:
 
 def print_json(value: Any) -> None:
     """Print a value for scripts."""
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace"))
