@@ -13,7 +13,7 @@ from mkbo_plugins.core.training.landmarks import LandmarkFit
 from mkbo_plugins.covariance.campaigns import CampaignRecord
 from mkbo_plugins.covariance.limits import CAMPAIGNS, CHARACTERS
 from mkbo_plugins.errors import FitError, MkboError, TableError, TableWarning
-from mkbo_plugins.messages.hints import did_you_mean
+from mkbo_plugins.messages.hints import did_you_mean, listed
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.pretraining.inputs import Source
 from mkbo_plugins.pretraining.one_table import Rows, Settings
@@ -133,7 +133,7 @@ def _column(source: Source, name: Any, argument: str, purpose: str) -> Any:
     check_doubled(columns, [name])
     if name not in columns:
         close = did_you_mean(name, columns)
-        raise TableError(f"{argument}: {name!r} is not a column of the table; it has {columns}{close}")
+        raise TableError(f"{argument}: {name!r} is not a column of the table; it has {listed(columns)}{close}")
     if (isinstance(source.target, str) and name == source.target) or name in source.space.names:
         raise TableError(f"{argument}: {name!r} is a parameter or the target; it must {purpose}")
     return source.table[name]
