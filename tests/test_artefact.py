@@ -558,6 +558,7 @@ def shared(**changes):
         (first(alpha=[1e119, 0.0, 0.0, 0.0]), "too small beside 1e+119"),
         (first(bias=1e119), "too small beside 1e+119"),
         (first(name=""), "a name each"),
+        (first(name="run \ud83d!"), "half a character"),
         (first(name="run 1"), "a name each, of its own"),
         (first(name="x" * (CHARACTERS + 1)), f"at most {CHARACTERS} characters"),
         (first(rows=0), "'rows' must be a whole number from"),

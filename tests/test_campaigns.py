@@ -274,6 +274,8 @@ def test_a_campaign_like_the_target_is_found(cov):
     assert found[0][0] == "study 3"
     assert found[0][1] > 0.9
     assert [value for _, value in found] == sorted((value for _, value in found), reverse=True)
+    with pytest.raises(TableError, match="30 finite numbers"):
+        cov.most_like(X, ["high", 1.0] * 15)
     with pytest.raises(KernelError, match="by="):
         pretrain(runs(1), "y", SPACE, by="study", trainer="gp", **QUICK).most_like(X, outcome(X, 0))
 

@@ -1,6 +1,7 @@
 """Tables of trials as optimisers export them are inputs as they are, in Python and on the command line."""
 
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
 from mkbo_plugins.cli import app
-from mkbo_plugins.errors import TableError, TableWarning
+from mkbo_plugins.errors import SpaceError, TableError, TableWarning
 from mkbo_plugins.tables.exports import completed, export_of, record_columns
 from mkbo_plugins.tables.inputfiles import read_trials_file
 
@@ -199,3 +200,48 @@ def test_words_for_missing_values_are_levels_where_the_space_says_so(studies, tm
         with pytest.warns(TableWarning, match="6 trials"), pytest.warns(TableWarning, match="no parameters"):
             read, _ = read_trials_file(tmp_path / "trials.csv", given, levels)
         assert set(read[name]) == {"NA", "None"}
+
+
+def _frame(**columns):
+    """Return six trials as Optuna writes them, with other columns in place of some."""
+    X = SPACE.from_raw(SPACE.sobol(6))
+    trials = pd.DataFrame(X).add_prefix("params_").assign(value=[loss(**x) for x in X], state="COMPLETE")
+    return trials.assign(**columns)
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        pd.Categorical(["COMPLETE"] * 4 + [None, "FAIL"]),
+        pd.array(["COMPLETE"] * 4 + [None, "FAIL"], dtype="string"),
+        pd.array(["COMPLETE"] * 4 + [None, "FAIL"], dtype=object),
+    ],
+    ids=lambda states: str(states.dtype),
+)
+def test_trials_without_a_state_are_counted_whatever_holds_the_states(states):
+    with pytest.warns(TableWarning, match="2 trials are left out, not being COMPLETE: 1 without a state, 1 FAIL"):
+        assert len(completed(_frame(state=states), SPACE.names)) == 4
+
+
+def test_states_of_another_kind_and_columns_twice_are_no_crash():
+    assert export_of(_frame(state=[["COMPLETE"]] * 6)) is None
+    of_ax = _frame(arm_name="0_0", trial_status=pd.Series([["COMPLETED"], *["COMPLETED"] * 5], dtype=object))
+    with pytest.warns(TableWarning, match=r"1 trial is left out, not being COMPLETED: 1 \['COMPLETED'\]"):
+        assert len(completed(of_ax)) == 5
+    for table, name in ((_frame(), "state"), (of_ax, "trial_status")):
+        with pytest.raises(SpaceError, match=f"'{name}'.*more than once"):
+            completed(pd.concat([table, table[[name]]], axis=1))
+    table = _frame().rename(columns=lambda name: name.removeprefix("params_")).drop(columns="state")
+    with pytest.raises(SpaceError, match=r"'act'.*more than once"):
+        pretrain([pd.concat([table, table[["act"]]], axis=1), table], "value", SPACE, combine="pool", **QUICK)
+    named = [table.assign(study_name=name) for name in "ab"]
+    assert len(pretrain(named, "value", SPACE, combine="pool", **QUICK).campaigns) == 2
+
+
+def test_results_that_are_none_are_said():
+    result = SimpleNamespace(x_iters=[[1e-3, "relu"]] * 3, func_vals=[1.0, 2.0], space=None)
+    with pytest.raises(TableError, match="table must be"):
+        pretrain(result, None, SPACE, **QUICK)
+    result.space = SimpleNamespace(dimensions=[SimpleNamespace(name=name) for name in SPACE.names])
+    with pytest.raises(TableError, match=r"3 points in x_iters, and func_vals of shape \(2,\)"):
+        pretrain(result, None, SPACE, **QUICK)

@@ -84,8 +84,8 @@ def test_options_of_any_kind(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     write_inputs(tmp_path)
-    for name in ("check", "pretrain", "show", "suggest", "report"):
-        assert CliRunner().invoke(app, [name, *COMMANDS[name].split()]).exit_code == 0, name
+    for command in COMMANDS:
+        assert CliRunner().invoke(app, command.split()).exit_code == (2 if "known.csv/" in command else 0), command
     rng = random.Random(0)
     found = [try_command(rng) for _ in range(40)]
     assert {"refused", "right"} == set(found)

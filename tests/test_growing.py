@@ -181,6 +181,9 @@ def test_days_are_taken_from_a_column_or_told():
     cov = pretrain(table, "y", SPACE, by="study", dates="when", trainer="gp", **QUICK)
     assert [campaign.date for campaign in cov.campaigns] == ["2026-11-03/2026-11-16", "2026-01-02", None]
     assert PretrainedCovariance.from_bytes(cov.to_bytes()) == cov
+    of_numpy = table.assign(when=pd.Series(list(days.to_numpy("datetime64[D]")), dtype=object))
+    dated = pretrain(of_numpy, "y", SPACE, by="study", dates="when", trainer="gp", **QUICK)
+    assert {campaign.date for campaign in dated.campaigns} == {"2026-11-03/2026-11-16"}
     undated = pretrain(table, "y", SPACE, by="study", trainer="gp", **QUICK)
     assert undated.fixed == cov.fixed
     for faulty, words in (("soon", "got 'soon'"), (20261103, "got 20261103")):

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from mkbo_plugins import ParameterSpace, pretrain
+from mkbo_plugins.cli import app
 from mkbo_plugins.report.sensitivity import prediction_sensitivity
 
 SPACE = ParameterSpace.from_dict({"a": (0.0, 10.0), "b": (1e-4, 1e-1, "log"), "c": ["x", "y"], "idle": (0, 5, "int")})
@@ -36,3 +38,15 @@ def test_it_does_not_depend_on_the_unit_of_the_target():
     one, other = (prediction_sensitivity(trained(lambda a, b, c, u=u: u * (a**2 + b))) for u in (1.0, 1e6))
     for name in SPACE.names:
         assert one[name] == pytest.approx(other[name], abs=1e-3)
+
+
+@pytest.mark.parametrize("described", [(0.0, 1.0), ["x", "y", "z"]], ids=["numbers", "levels"])
+def test_one_parameter_is_all_there_is(described, tmp_path):
+    space = ParameterSpace.from_dict({"a": described})
+    X = np.resize(np.arange(3.0) if isinstance(described, list) else space.sobol(9)[:, 0], 9)[:, None]
+    cov = pretrain((X, np.sin(X[:, 0])), "y", space, trainer="gp", progress=False)
+    assert prediction_sensitivity(cov) == {"a": (1.0, 1.0)}
+    cov.save(tmp_path / "one.mkbo.json")
+    shown = CliRunner().invoke(app, ["show", str(tmp_path / "one.mkbo.json")])
+    assert shown.exit_code == 0, shown.output
+    assert "100%" in shown.output

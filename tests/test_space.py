@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mkbo_plugins import ParameterSpace
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.messages import hints
 from mkbo_plugins.space.parameters import FRAMES, Categorical, Numeric, Ordered
 from tests.conftest import MIXED_SPACE, mixed_table
 
@@ -313,3 +314,15 @@ def test_parameters_may_be_given_as_a_list():
 def test_table_of_the_fixture_is_what_the_space_says(space):
     table = mixed_table(16, seed=3)
     assert np.array_equal(space.to_raw(table), space.sobol(16, 3))
+
+
+def test_of_many_unknown_levels_the_first_rows_are_named_without_a_look_at_the_others(monkeypatch):
+    space = ParameterSpace.from_dict({"a": [f"level {i}" for i in range(300)]})
+    asked = []
+    monkeypatch.setattr(hints, "get_close_matches", lambda *arguments: asked.append(arguments) or [])
+    with pytest.raises(SpaceError, match=r"'lavel 0'.*'level 29', \.\.\.\], 300 of them.*rows \[0, 1.* 9, \.\.\.\]"):
+        space.to_raw(pd.DataFrame({"a": [f"lavel {i}" for i in range(500)]}))
+    assert len(asked) == 11
+    numbers = ParameterSpace.from_dict({"a": (0.0, 1.0)})
+    with pytest.raises(SpaceError, match=r"got 'x' \(row 700, counting from 0\)"):
+        numbers.to_raw(pd.DataFrame({"a": ["0.5"] * 700 + ["x"]}))

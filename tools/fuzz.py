@@ -2,7 +2,7 @@
 
 Example: python -m tools.fuzz 10000 500 1500 300 300 300 300 gives numbers of mutated artefacts, resealed ones,
 checkpoints, workbooks, calls of public functions with arguments of all kinds, the same of the hosts' functions, and
-commands with options of all kinds.
+commands with options of all kinds. One more number is the first seed, 0 if left out, for other cases than before.
 """
 
 import os
@@ -32,7 +32,14 @@ SECONDS, MEGABYTES = 2.0, 500
 
 
 def main(
-    mutations: int, forgeries: int, checkpoints: int, workbooks: int, arguments: int, hosts: int, commands: int
+    mutations: int,
+    forgeries: int,
+    checkpoints: int,
+    workbooks: int,
+    arguments: int,
+    hosts: int,
+    commands: int,
+    first: int = 0,
 ) -> None:
     """Try so many files of each kind, and print how they fared."""
     with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +59,7 @@ def main(
         for kind, (count, attempt) in kinds.items():
             found: Counter[str] = Counter()
             slowest = 0.0
-            for seed in range(count):
+            for seed in range(first, first + count):
                 before, start = _megabytes(), time.process_time()
                 try:
                     found[attempt(random.Random(f"{kind} {seed}"))] += 1

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from mkbo_plugins.cli import app
+from mkbo_plugins.experiments.published.salinas import FAMILIES, PUBLISHED
 from mkbo_plugins.files import SUFFIX
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
@@ -41,27 +42,48 @@ def main(rounds: int) -> None:
         table.assign(y=-table["y"]).to_csv("old.csv", index=False)
         for which in ("old", "new"):
             _finish(_pretrain(which, f"{which}.mkbo.json"))
+        runs = pd.concat([table.assign(run=run, y=table["y"] + table["b"] * run) for run in range(3)])
+        runs.to_csv("new_runs.csv", index=False)
+        runs.assign(y=-runs["y"]).to_csv("old_runs.csv", index=False)
         sheet = "suggest --covariance {}.mkbo.json --direction same -n 2 --out next."
+        learned = "pretrain {}_runs.csv --target y --by run --trainer gp --jobs 1 --out runs.mkbo.json"
         commands = {
             "c.mkbo.json": " ".join(_pretrain("{}", "c.mkbo.json")),
             "next.csv": f"{sheet}csv",
             "next.xlsx": f"{sheet}xlsx",
             "c.png": "show {}.mkbo.json --plot c.png",
             "c.html": "report {}.mkbo.json --out c.html",
+            "runs.mkbo.json": learned,
         }
         for out, command in commands.items():
-            _replaced(out, command, rounds)
+            _replaced(out, command.format("old"), command.format("new"), rounds)
+        learned = learned.format("new")
+        _replaced("runs.mkbo.json", learned, "add runs.mkbo.json new.csv --name new --jobs 1", rounds)
+        _replaced("runs.mkbo.json", learned, "drop runs.mkbo.json --name 1 --jobs 1", rounds)
         _new("space.toml", "check new.csv --target y --write-space space.toml", rounds)
         grid = "pretrain new.csv --target y --jobs 1 --resume grid.json --out resumed.mkbo.json"
         _goes_on("resumed", grid, ["grid.json", "resumed.mkbo.json"], rounds)
         problem = "--problem branin --model stock --model transfer"
         _goes_on("bench", f"benchmark --out bench {problem} --seeds 2 --trials 3 --jobs 1", ["bench"], rounds)
+        _write_salinas(rng)
+        salinas = "benchmark --published salinas --problem nas102 --data . --out published"
+        _goes_on("published", f"{salinas} --seeds 1 --trials 4 --jobs 1", ["published"], rounds)
         _goes_on("paper", "benchmark --paper --out paper --seeds 1 --trials 2 --jobs 1", ["paper"], rounds)
         _goes_on("demo", "demo --out demo --seeds 1 --trials 2", ["demo"], rounds)
 
 
 def _pretrain(which: str, out: str) -> tuple[str, ...]:
     return "pretrain", f"{which}.csv", "--target", "y", "--trainer", "gp", "--out", out
+
+
+def _write_salinas(rng: np.random.Generator) -> None:
+    """Write three tasks of a public benchmark, and what one method found in them."""
+    table = pd.DataFrame(rng.integers(0, 3, (30, 2)), columns=["hp_x0", "hp_x1"])
+    tasks = [table.assign(task=name, metric_error=(table["hp_x0"] - 1) ** 2 + rng.random(30)) for name in "abc"]
+    pd.concat(tasks).to_csv(FAMILIES["nas102"].file, index=False)
+    best = {"blackbox": "nas_bench102", "optimizer": "theirs", "iteration": range(30), "best": np.linspace(2, 1, 30)}
+    results = [pd.DataFrame(best).assign(task=name, seed=seed) for name in "abc" for seed in range(2)]
+    pd.concat(results).to_csv(PUBLISHED, index=False)
 
 
 def _start(arguments: tuple[str, ...]) -> int:
@@ -106,18 +128,20 @@ def _report(name: str, found: list[str], codes: list[int]) -> None:
     print(f"{name}: {dict(Counter(found))}, exit codes {dict(Counter(codes))}", flush=True)
 
 
-def _replaced(out: str, command: str, rounds: int) -> None:
-    """Interrupt a command that replaces one file."""
-    path, contents, took = Path(out), {}, 0.0
-    for which in ("new", "old"):
-        took = _finish(tuple(command.format(which).split()))
-        contents[_digest(path)] = which
-    old, found, codes, draws = path.read_bytes(), [], [], random.Random(out)
+def _replaced(out: str, before: str, command: str, rounds: int) -> None:
+    """Interrupt a command that replaces the file of another one, which it may read."""
+    path, arguments = Path(out), tuple(command.split())
+    _finish(tuple(before.split()))
+    old = path.read_bytes()
+    contents = {_digest(path): "old"}
+    took = _finish(arguments)
+    contents[_digest(path)] = "new"
+    found, codes, draws = [], [], random.Random(command)
     for i in range(rounds):
         path.write_bytes(old)
-        codes.append(_interrupt(tuple(command.format("new").split()), draws.uniform(0, 1.05) * took, SIGNALS[i % 3]))
+        codes.append(_interrupt(arguments, draws.uniform(0, 1.05) * took, SIGNALS[i % 3]))
         found.append(contents.get(_digest(path), "ANOTHER"))
-    _report(out, found, codes)
+    _report(f"{arguments[0]} {out}", found, codes)
 
 
 def _new(out: str, command: str, rounds: int) -> None:

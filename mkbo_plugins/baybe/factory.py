@@ -19,6 +19,7 @@ from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.covariance.base import Covariance, Direction, Directions, check_covariance
 from mkbo_plugins.covariance.target import for_levels, warn_of_new_levels
+from mkbo_plugins.errors import ArtefactError
 from mkbo_plugins.space.levels import levels_by_name
 from mkbo_plugins.space.matching import check_mapping
 from mkbo_plugins.space.parameters import Level
@@ -159,7 +160,18 @@ def _is_covariance(cls: object) -> bool:
     return isinstance(cls, type) and issubclass(cls, Covariance)
 
 
+def _read_covariance(text: Any, _: Any) -> Covariance:
+    if not isinstance(text, str):
+        raise ArtefactError(f"a stored covariance must be the text of its file, got {type(text).__name__}")
+    return Covariance.from_bytes(text.encode(errors="backslashreplace"))
+
+
+def _read_fixed(values: Any, _: Any) -> dict[str, Level]:
+    check_mapping("fixed", values)
+    return dict(values or {})
+
+
 # A covariance is stored as the text of its file, which is checked when it is read.
-converter.register_unstructure_hook_func(_is_covariance, lambda cov: cov.to_bytes().decode("utf-8"))
-converter.register_structure_hook_func(_is_covariance, lambda text, _: Covariance.from_bytes(text.encode("utf-8")))
-converter.register_structure_hook_func(lambda cls: cls == Mapping[str, Level], lambda values, _: dict(values))
+converter.register_unstructure_hook_func(_is_covariance, lambda cov: cov.to_bytes().decode())
+converter.register_structure_hook_func(_is_covariance, _read_covariance)
+converter.register_structure_hook_func(lambda cls: cls == Mapping[str, Level], _read_fixed)

@@ -10,7 +10,7 @@ import typer
 
 from mkbo_plugins.errors import ArtefactError, TableError
 from mkbo_plugins.files import destination
-from mkbo_plugins.messages.hints import did_you_mean
+from mkbo_plugins.messages.hints import listed
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.space.constraints import LinearConstraint
 from mkbo_plugins.space.described import Described
@@ -64,9 +64,9 @@ def check_named(
     names, known = tuple(given or ()), list(dict.fromkeys(columns))
     unknown = [name for name in names if name not in known]
     if unknown:
-        close = did_you_mean(unknown[0], known)
         raise TableError(
-            f"{option} names {unknown}, which are not columns, one {option} for each; the table has {known}{close}"
+            f"{option} names {unknown}, which are not columns, one {option} for each; the table has "
+            f"{listed(known, unknown[0])}"
         )
     needed = [name for name in names if name in set(used)]
     if needed:
@@ -144,4 +144,4 @@ def counted(number: int, noun: str) -> str:
 
 def print_json(value: Any) -> None:
     """Print a value for scripts."""
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace"))

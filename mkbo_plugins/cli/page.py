@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.files import read_start
+from mkbo_plugins.messages.pages import writable
 
 START = """<!DOCTYPE html>
 <html lang="en">
@@ -71,32 +72,33 @@ def page(title: str, parts: Iterable[str], footer: str) -> bytes:
     parts
         Headings, paragraphs, tables and pictures as HTML.
     """
-    head = f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n"
-    end = f"\n<footer>{escape(footer)}</footer>\n</body>\n</html>\n"
+    head = f"<title>{_escaped(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{_escaped(title)}</h1>\n"
+    end = f"\n<footer>{_escaped(footer)}</footer>\n</body>\n</html>\n"
     return (START + head + "\n".join(parts) + end).encode()
 
 
 def heading(text: str, level: int = 2) -> str:
     """Return a heading of a level as HTML."""
-    return f"<h{level}>{escape(text)}</h{level}>"
+    return f"<h{level}>{_escaped(text)}</h{level}>"
 
 
 def paragraph(text: str) -> str:
     """Return a paragraph as HTML."""
-    return f"<p>{escape(text)}</p>"
+    return f"<p>{_escaped(text)}</p>"
 
 
 def listing(texts: Iterable[str]) -> str:
     """Return a numbered list as HTML."""
-    return "<ol>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ol>"
+    return "<ol>" + "".join(f"<li>{_escaped(text)}</li>" for text in texts) + "</ol>"
 
 
 def table(rows: Iterable[Sequence[str]], header: Sequence[str] = (), caption: str = "") -> str:
     """Return rows of texts, the first of each its name, as an HTML table."""
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    title = f"<caption>{_escaped(caption)}</caption>" if caption else ""
     head = "".join(_name(text, "col") for text in header)
     body = "\n".join(
-        f"<tr>{_name(name, 'row')}{''.join(f'<td>{escape(text)}</td>' for text in cells)}</tr>" for name, *cells in rows
+        f"<tr>{_name(name, 'row')}{''.join(f'<td>{_escaped(text)}</td>' for text in cells)}</tr>"
+        for name, *cells in rows
     )
     head = f"<thead><tr>{head}</tr></thead>" if header else ""
     return f'<div class="wide"><table>{title}{head}<tbody>\n{body}\n</tbody></table></div>'
@@ -105,11 +107,16 @@ def table(rows: Iterable[Sequence[str]], header: Sequence[str] = (), caption: st
 def _name(text: str, scope: str) -> str:
     """Return the name of a row or a column, which may be broken anywhere if it is long."""
     width = ' class="long"' if len(text) > LONG else ""
-    return f'<th scope="{scope}"{width}>{escape(text)}</th>'
+    return f'<th scope="{scope}"{width}>{_escaped(text)}</th>'
 
 
 def picture(svg: bytes, caption: str) -> str:
     """Return an SVG picture with its caption, which is read out in its place, as HTML that holds the picture itself."""
-    said = escape(caption)
+    said = _escaped(caption)
     image = f'<img alt="{said}" src="data:image/svg+xml;base64,{b64encode(svg).decode()}">'
     return f"<figure>{image}<figcaption>{said}</figcaption></figure>"
+
+
+def _escaped(text: str) -> str:
+    """Return a text as HTML shows it."""
+    return escape(writable(text))

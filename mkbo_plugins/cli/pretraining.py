@@ -23,7 +23,7 @@ from mkbo_plugins.cli.summary import print_summary, summary
 from mkbo_plugins.covariance.container import check_replaceable
 from mkbo_plugins.errors import TableError, TableWarning
 from mkbo_plugins.messages.commands import GOES_ON, plain_errors
-from mkbo_plugins.messages.hints import did_you_mean
+from mkbo_plugins.messages.hints import listed
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.pretraining.training import pretrain as train
 from mkbo_plugins.space.space import ParameterSpace
@@ -215,7 +215,7 @@ def _space_from_table(
 ) -> ParameterSpace:
     columns = list(table.columns)
     if target not in columns:
-        raise TableError(f"target {target!r} is not a column; the table has {columns}{did_you_mean(target, columns)}")
+        raise TableError(f"target {target!r} is not a column; the table has {listed(columns, target)}")
     taken = take_parameters(table, taken_columns(columns, {target, *others}, named))
     if taken.faults:
         raise TableError("; ".join(taken.faults.values()))

@@ -58,11 +58,24 @@ def unpack(data: bytes) -> dict[str, Any]:
         )
     content = document.get("content")
     try:
-        if isinstance(content, dict) and pack(content) == data:
-            return content
+        intact = isinstance(content, dict) and pack(content) == data
     except (ValueError, RecursionError):
-        pass
-    raise ArtefactError("altered since it was saved (checksum or layout differ)")
+        intact = False
+    if not isinstance(content, dict) or not intact:
+        raise ArtefactError("altered since it was saved (checksum or layout differ)")
+    _check_texts(content, data)
+    return content
+
+
+def _check_texts(content: dict[str, Any], data: bytes) -> None:
+    """Raise an `ArtefactError` where a text is no Unicode, which could neither be shown nor written to a table."""
+    if b"\\ud" not in data:
+        return
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        near = error.object[max(error.start - 20, 0) : error.end]
+        raise ArtefactError(f"a text holds half a character, {near!r}; rename what is called so") from error
 
 
 def digest(content: dict[str, Any]) -> str:

@@ -368,7 +368,8 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         if self.fixed.campaigns is None:
             raise KernelError("this covariance is of one table; pre-train on campaigns with by= (--by)")
         values, Z = as_array(y, "y"), self.to_coordinates(X)
-        if values.shape != (len(Z),) or not np.isfinite(values).all() or len(np.unique(values)) < 3:
+        plain = values.dtype.kind in "fiu" and values.shape == (len(Z),) and np.isfinite(values).all()
+        if not plain or len(np.unique(values)) < 3:
             raise TableError(f"y must be {len(Z)} finite numbers, one for each point, at least three of them different")
         return resembling(self.fixed.campaigns(Z), values, [campaign.name for campaign in self.campaigns])
 

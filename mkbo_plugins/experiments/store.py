@@ -44,6 +44,11 @@ def make_folder(folder: Path) -> None:
     remove_unfinished(folder)
 
 
+def file_name(name: str) -> str:
+    """Return the name of a file for what a table calls something, which is no path."""
+    return name.replace("/", "%2F").replace("\\", "%5C")
+
+
 class RunStore(Generic[C]):
     """Results by key in one folder, campaigns for instance, one JSON file each, written atomically.
 
@@ -66,7 +71,7 @@ class RunStore(Generic[C]):
         make_folder(folder)
 
     def _path(self, key: Iterable[Hashable]) -> Path:
-        return self.folder / ("_".join(map(str, key)) + ".json")
+        return self.folder / (file_name("_".join(map(str, key))) + ".json")
 
     def get(self, key: Iterable[Hashable]) -> C | None:
         """Return the result stored under `key`, or None.

@@ -1,9 +1,12 @@
 """What to add to a message so that it can be acted on at once."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
+
+SHOWN = 30
+"""Names or levels that a message lists, of many."""
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
@@ -11,6 +14,20 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     folded = {str(other).casefold(): other for other in known}
     close = get_close_matches(str(name).casefold(), list(folded), 1)
     return f"; did you mean {folded[close[0]]!r}?" if close else ""
+
+
+def listed(values: Sequence[Any], wanted: object = None) -> str:
+    """Return values as a list is written, the first of many and how many there are, and which of all is like another.
+
+    Parameters
+    ----------
+    values
+        Names or levels.
+    wanted
+        What is unknown, for `did_you_mean`; None asks nothing.
+    """
+    shown, close = ", ".join(map(repr, values[:SHOWN])), "" if wanted is None else did_you_mean(wanted, values)
+    return (f"[{shown}]" if len(values) <= SHOWN else f"[{shown}, ...], {len(values)} of them") + close
 
 
 def shown_value(value: Any) -> str:

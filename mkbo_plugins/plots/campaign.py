@@ -209,7 +209,14 @@ def resemblance(most_like: Sequence[tuple[str, float]], *, ax: Any = None) -> An
     -------
     matplotlib.axes.Axes
         The axes drawn on; bars to the left are of campaigns in which good and bad are exchanged.
+
+    Raises
+    ------
+    TableError
+        If there is no campaign.
     """
+    if not most_like:
+        raise TableError("there is no campaign to draw; pass what PretrainedCovariance.most_like gives")
     shown = most_like[:SHOWN_CAMPAIGNS]
     heights, values = np.arange(len(shown))[::-1], [value for _, value in shown]
     ax = panel(ax, 6.0, 0.32 * len(shown) + 1.0)

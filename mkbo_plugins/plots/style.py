@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from mkbo_plugins.errors import MkboError
 from mkbo_plugins.files import read_start, write_atomically
+from mkbo_plugins.messages.pages import writable
 
 STYLES = (("black", "--", "o"), ("#0072B2", "-", "s"), ("#D55E00", "-.", "^"), ("#009E73", ":", "D"))
 """Colour, line and marker by curve: told apart in grey and by colour-blind people."""
@@ -43,7 +44,7 @@ def panel(ax: Any, width: float = 6.0, height: float = 3.8) -> Any:
 
 def literal(text: str) -> str:
     """Return a text that is drawn as it stands, in lines; between two dollar signs, Matplotlib reads formulas."""
-    return fill(text, _LINE).replace("$", r"\$")
+    return fill(writable(text), _LINE).replace("$", r"\$")
 
 
 def shorten(text: str, most: int) -> str:

@@ -18,7 +18,7 @@ from mkbo_plugins.errors import KernelError, MkboWarning, TableError
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.pretraining.campaigns import assembled, most_landmarks, regression_of
 from mkbo_plugins.pretraining.inputs import sources_of
-from mkbo_plugins.pretraining.members import campaign_of
+from mkbo_plugins.pretraining.members import campaign_of, named
 from mkbo_plugins.pretraining.one_table import Settings, check_counts, check_flags
 from mkbo_plugins.tables.table import read_table
 
@@ -137,7 +137,7 @@ def drop_campaign(
     cov, pooled, _ = library
     names = [campaign.name for campaign in cov.campaigns]
     if not isinstance(name, str) or name not in names:
-        raise TableError(f"no campaign is called {name!r:.60}; there are {names}{did_you_mean(name, names)}")
+        raise TableError(f"no campaign is called {name!r:.60}; there are {named(names)}{did_you_mean(name, names)}")
     if len(names) == 2:
         raise TableError("a covariance of one campaign is that of its table; pre-train on it without by (--by)")
     left = [i for i, one in enumerate(names) if one != name]

@@ -13,7 +13,7 @@ from mkbo_plugins.core.training.landmarks import LandmarkFit
 from mkbo_plugins.covariance.campaigns import CampaignRecord
 from mkbo_plugins.covariance.limits import CAMPAIGNS, CHARACTERS
 from mkbo_plugins.errors import FitError, MkboError, TableError, TableWarning
-from mkbo_plugins.messages.hints import did_you_mean
+from mkbo_plugins.messages.hints import did_you_mean, listed
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.pretraining.inputs import Source
 from mkbo_plugins.pretraining.one_table import Rows, Settings
@@ -21,7 +21,7 @@ from mkbo_plugins.pretraining.trainers import held_out_error
 from mkbo_plugins.space.space import ParameterSpace, check_doubled
 from mkbo_plugins.tables.dates import period_of
 from mkbo_plugins.tables.exports import completed
-from mkbo_plugins.tables.results import as_frame
+from mkbo_plugins.tables.results import as_frame, is_study
 from mkbo_plugins.tables.table import TrainingTable, check_rows
 
 SHOWN = 10
@@ -39,6 +39,8 @@ def pooled(tables: Any, target: Any, space: Any, by: str | None) -> tuple[Any, A
 
     Raises
     ------
+    SpaceError
+        If a table has a column twice.
     TableError
         If they are no list of tables with one target, or have a column of this name already.
     """
@@ -59,13 +61,15 @@ def pooled(tables: Any, target: Any, space: Any, by: str | None) -> tuple[Any, A
             f"combine='pool' (--combine pool): tables call their target {targets}; name one target for all"
         )
     frames = [frame for frame, _ in read]
+    for frame in frames:
+        check_doubled(list(frame.columns), frame.columns)
     if by is None:
         if any(CAMPAIGN in frame.columns for frame in frames):
             raise TableError(
                 f"a table has a column {CAMPAIGN!r} already; name it, by={CAMPAIGN!r} (--by {CAMPAIGN}), or rename it"
             )
         numbered = [f"table {number}" for number, _ in enumerate(tables, 1)]
-        studies = [getattr(table, "study_name", name) for table, name in zip(tables, numbered, strict=True)]
+        studies = [t.study_name if is_study(t) else name for t, name in zip(tables, numbered, strict=True)]
         names = studies if len(set(studies)) == len(studies) else numbered
         frames = [frame.assign(**{CAMPAIGN: name}) for frame, name in zip(frames, names, strict=True)]
     return pd.concat(frames, ignore_index=True), targets[0]
@@ -129,7 +133,7 @@ def _column(source: Source, name: Any, argument: str, purpose: str) -> Any:
     check_doubled(columns, [name])
     if name not in columns:
         close = did_you_mean(name, columns)
-        raise TableError(f"{argument}: {name!r} is not a column of the table; it has {columns}{close}")
+        raise TableError(f"{argument}: {name!r} is not a column of the table; it has {listed(columns)}{close}")
     if (isinstance(source.target, str) and name == source.target) or name in source.space.names:
         raise TableError(f"{argument}: {name!r} is a parameter or the target; it must {purpose}")
     return source.table[name]

@@ -75,6 +75,8 @@ def prediction_sensitivity(cov: Covariance) -> dict[str, Sensitivity]:
     """
     cov = only_table(cov)
     space, d = cov.space, len(cov.space.parameters)
+    if d == 1:  # SciPy ends in an error where there is nothing to share
+        return {space.names[0]: Sensitivity(1.0, 1.0)}
 
     def predict(unit: np.ndarray) -> np.ndarray:
         return np.asarray(cov.fixed.standardised_decision(space.to_coordinates(space.from_unit(unit), cov.frame)))

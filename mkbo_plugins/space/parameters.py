@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace, constant
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.messages.hints import did_you_mean, shown_value
+from mkbo_plugins.messages.hints import listed, shown_value
 
 Frame: TypeAlias = Literal["centred", "unit"]
 FRAMES: tuple[Frame, ...] = ("centred", "unit")
@@ -337,10 +337,8 @@ def _level_index(value: Any, name: str, levels: Sequence[Level]) -> int:
             if isinstance(level, bool) == isinstance(value, bool) and level == value:
                 return index
     if is_missing(value):
-        raise SpaceError(f"parameter {name!r}: value missing; its levels are {list(levels)}")
-    raise SpaceError(
-        f"parameter {name!r}: unknown level {value!r:.60}; its levels are {list(levels)}{did_you_mean(value, levels)}"
-    )
+        raise SpaceError(f"parameter {name!r}: value missing; its levels are {listed(levels)}")
+    raise SpaceError(f"parameter {name!r}: unknown level {value!r:.60}; its levels are {listed(levels, value)}")
 
 
 def is_missing(value: Any) -> bool:
@@ -354,7 +352,7 @@ def _level_at(index: float, name: str, levels: Sequence[Level]) -> Level:
     if not math.isfinite(index) or index != round(index) or not 0 <= index < len(levels):
         raise SpaceError(
             f"parameter {name!r}: in a numeric array a level is given by its index, 0 to {len(levels) - 1} for "
-            f"{list(levels)}; got {plain_value(index)!r}"
+            f"{listed(levels)}; got {plain_value(index)!r}"
         )
     return levels[round(index)]
 
@@ -366,4 +364,4 @@ def _check_levels(name: str, levels: Sequence[Level]) -> None:
         if not isinstance(level, (str, bool)) and not is_finite_number(level):
             raise SpaceError(f"parameter {name!r}: levels must be text, numbers or booleans, got {level!r:.60}")
     if len({(isinstance(level, bool), level) for level in levels}) < len(levels):
-        raise SpaceError(f"parameter {name!r}: levels must differ, got {list(levels)}")
+        raise SpaceError(f"parameter {name!r}: levels must differ, got {listed(levels)}")

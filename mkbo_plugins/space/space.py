@@ -17,9 +17,9 @@ from jaxtyping import Float
 from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.region.walk import Walk
 from mkbo_plugins.errors import SpaceError
-from mkbo_plugins.messages.hints import did_you_mean
-from mkbo_plugins.messages.rows import BY_PLACE, RowNames
-from mkbo_plugins.space.cells import odd_rows
+from mkbo_plugins.messages.hints import did_you_mean, listed
+from mkbo_plugins.messages.rows import BY_PLACE, SHOWN_ROWS, RowNames
+from mkbo_plugins.space.cells import reads_as_number
 from mkbo_plugins.space.columns import parameter_of_column
 from mkbo_plugins.space.constraints import LinearConstraint, check_constraints, polytope
 from mkbo_plugins.space.described import Described
@@ -135,9 +135,7 @@ class ParameterSpace:
             raise SpaceError(f"table must be a pandas DataFrame, got {type(table).__name__}")
         present = list(table.columns)
         if target not in present:
-            raise SpaceError(
-                f"target {target!r} is not a column of the table; it has {present}{did_you_mean(target, present)}"
-            )
+            raise SpaceError(f"target {target!r} is not a column of the table; it has {listed(present, target)}")
         check_doubled(present, present)
         return cls(tuple(parameter_of_column(table[name]) for name in present if name != target))
 
@@ -206,7 +204,7 @@ class ParameterSpace:
     def __getitem__(self, name: str) -> Parameter:
         """Return the parameter called `name`."""
         if name not in self.names:
-            raise SpaceError(f"unknown parameter {name!r}; the space has {list(self.names)}")
+            raise SpaceError(f"unknown parameter {name!r}; the space has {listed(self.names)}")
         return self.parameters[self.names.index(name)]
 
     def to_coordinates(self, X: Array, frame: Frame = "centred") -> Float[Array, "... d"]:
@@ -336,15 +334,18 @@ def _holds_booleans(values: Any) -> bool:
 
 def _gather(convert: Callable[[Any], float], values: Iterable[Any], rows: RowNames = BY_PLACE) -> np.ndarray:
     """Convert a column, gathering the faulty rows into one message."""
-    raw, faults, values = [], {}, list(values)
+    raw, faults, odd, values = [], {}, [], list(values)
     for row, value in enumerate(values):
         try:
             raw.append(convert(value))
         except SpaceError as error:
             faults[row] = error
+            odd += [] if reads_as_number(value) else [row]
+            if len(odd) > SHOWN_ROWS:  # no message has more, and what is close to each takes long to find
+                break
     if faults:
-        odd = odd_rows(values, list(faults))
-        raise SpaceError(f"{faults[odd[0]]} ({rows.at(odd)})")
+        named = odd or list(faults)
+        raise SpaceError(f"{faults[named[0]]} ({rows.at(named)})")
     return np.asarray(raw, dtype=float)
 
 
@@ -369,7 +370,9 @@ def check_columns(present: Sequence[Any], names: Sequence[Any]) -> None:
     missing = [name for name in names if name not in present]
     if missing:
         close = did_you_mean(missing[0], [name for name in present if name not in names])
-        raise SpaceError(f"columns {missing} are missing; the table has {present}; add or rename columns{close}")
+        raise SpaceError(
+            f"columns {missing} are missing; the table has {listed(present)}; add or rename columns{close}"
+        )
     check_doubled(present, names)
 
 

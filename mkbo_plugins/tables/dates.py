@@ -1,8 +1,11 @@
 """Days on which campaigns were, as ISO 8601 writes them."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from typing import Any
+
+import numpy as np
 
 from mkbo_plugins.errors import TableError
 from mkbo_plugins.messages.hints import shown_value
@@ -17,16 +20,15 @@ def day_of(value: Any, what: str) -> date:
     TableError
         If it is nothing of the kind; `what` says where it stands.
     """
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[D]").item()
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, date):
         return value
-    try:
-        day, rest = value[:10], value[10:11]
-        if rest in ("", "T", " "):
-            return date.fromisoformat(day)
-    except (TypeError, ValueError):
-        pass
+    if isinstance(value, str) and value[10:11] in ("", "T", " "):
+        with suppress(ValueError):
+            return date.fromisoformat(value[:10])
     raise TableError(f"{what} must hold days as 2026-11-03, got {shown_value(value)}; write them so, or leave it out")
 
 

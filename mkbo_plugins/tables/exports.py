@@ -9,6 +9,7 @@ import numpy as np
 
 from mkbo_plugins.errors import TableError, TableWarning
 from mkbo_plugins.messages.rows import Origin
+from mkbo_plugins.space.space import check_doubled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,12 +42,22 @@ OPTUNA, AX = Export("Optuna", "state", "COMPLETE"), Export("Ax", "trial_status",
 
 
 def export_of(table: Any) -> Export | None:
-    """Return which program wrote a table of trials; None for any other table."""
+    """Return which program wrote a table of trials; None for any other table.
+
+    Raises
+    ------
+    SpaceError
+        If two columns say how trials ended.
+    """
     columns = [name for name in getattr(table, "columns", ()) if isinstance(name, str)]
     if AX.state in columns and "arm_name" in columns:
+        check_doubled(columns, [AX.state])
         return AX
-    of_optuna = OPTUNA.state in columns and any(name.startswith(PARAMETER) for name in columns)
-    return OPTUNA if of_optuna and set(table[OPTUNA.state].dropna().tolist()) <= _OPTUNA_STATES else None
+    if OPTUNA.state not in columns or not any(name.startswith(PARAMETER) for name in columns):
+        return None
+    check_doubled(columns, [OPTUNA.state])
+    states = table[OPTUNA.state].dropna().tolist()
+    return OPTUNA if all(isinstance(state, str) and state in _OPTUNA_STATES for state in states) else None
 
 
 def record_columns(table: "pd.DataFrame") -> tuple[str, ...]:
@@ -71,6 +82,8 @@ def completed(table: Any, names: Collection[str] = ()) -> Any:
 
     Raises
     ------
+    SpaceError
+        If two columns say how trials ended.
     TableError
         If no trial is completed.
 
@@ -85,8 +98,10 @@ def completed(table: Any, names: Collection[str] = ()) -> Any:
     if export is None:
         return table
     states = table[export.state]
-    kept = (states == export.done).to_numpy()
-    warn_of_left_out(f"{export.program}'s table of trials", states[~kept].fillna("without a state"), export.done)
+    kept = (states == export.done).to_numpy(dtype=bool, na_value=False)
+    others = states[~kept].astype(object)
+    ended = others.where(others.notna(), "without a state").map(str)
+    warn_of_left_out(f"{export.program}'s table of trials", ended, export.done)
     if not kept.any():
         raise TableError(f"{export.program}'s table has no trial that is {export.done}; run some first")
     own = isinstance(table.index.name, Origin)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from mkbo_plugins.errors import MkboError, MkboWarning, TableWarning
-from mkbo_plugins.messages.hints import did_you_mean
+from mkbo_plugins.messages.hints import did_you_mean, listed
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.parameters import Parameter
 from mkbo_plugins.space.space import ParameterSpace, check_doubled
@@ -130,7 +130,9 @@ def _of_target(table: "pd.DataFrame", target: str, task: Task, *, log_target: bo
     if target not in table.columns:
         columns = [str(name) for name in table.columns]
         hint = did_you_mean(target, columns)
-        return [Finding(Severity.ERROR, target, f"target {target!r} is not a column; the table has {columns}{hint}")]
+        return [
+            Finding(Severity.ERROR, target, f"target {target!r} is not a column; the table has {listed(columns)}{hint}")
+        ]
 
     def check(rows: PresentRows) -> None:
         y, classes = rows.target(target, task, log_target=log_target)
@@ -141,7 +143,9 @@ def _of_target(table: "pd.DataFrame", target: str, task: Task, *, log_target: bo
 
 def _missing(table: "pd.DataFrame", name: str) -> Finding:
     hint = did_you_mean(name, table.columns)
-    return Finding(Severity.ERROR, name, f"column {name!r} is missing; the table has {list(table.columns)}{hint}")
+    return Finding(
+        Severity.ERROR, name, f"column {name!r} is missing; the table has {listed(list(table.columns))}{hint}"
+    )
 
 
 def _of_parameter(table: "pd.DataFrame", parameter: Parameter) -> list[Finding]:

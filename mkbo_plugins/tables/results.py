@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def is_result(table: Any) -> bool:
     """Return whether a table is the result of a scikit-optimize run."""
-    return all(hasattr(table, attribute) for attribute in ("x_iters", "func_vals", "space"))
+    return all(hasattr(table, name) for name in ("x_iters", "func_vals")) and hasattr(
+        getattr(table, "space", None), "dimensions"
+    )
 
 
 def is_study(table: Any) -> bool:
@@ -37,7 +39,7 @@ def from_result(result: Any, target: str | None) -> tuple["pd.DataFrame", str]:
     Raises
     ------
     TableError
-        If a dimension has no name, or that of the target.
+        If a dimension has no name, or that of the target, or there is not one value for each point.
     """
     import pandas as pd
 
@@ -51,6 +53,11 @@ def from_result(result: Any, target: str | None) -> tuple["pd.DataFrame", str]:
     target = "objective" if target is None else target
     if target in names:
         raise TableError(f"target {target!r} is also a dimension of the result; give the target another name")
+    points, values = len(result.x_iters), np.shape(result.func_vals)
+    if values != (points,):
+        raise TableError(
+            f"the result has {points} points in x_iters, and func_vals of shape {values}; it must have one for each"
+        )
     return pd.DataFrame(result.x_iters, columns=names).assign(**{target: result.func_vals}), target
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, Shaped
 from mkbo_plugins.core.spread import SPREAD_LIMITS, check_spread
 from mkbo_plugins.core.training.scatter import NO_SCATTER, Scatter
 from mkbo_plugins.errors import SpaceError, TableError, TableWarning
-from mkbo_plugins.messages.hints import did_you_mean, shown_value
+from mkbo_plugins.messages.hints import did_you_mean, listed, shown_value
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.space.cells import odd_rows
 from mkbo_plugins.space.parameters import Scaled, is_finite_number
@@ -241,9 +241,7 @@ def _as_frame(table: Any, target: str | None, space: ParameterSpace) -> tuple[An
         raise TableError(f"name the target column, one of {list(table.columns)}")
     present = list(table.columns)
     if target not in present:
-        raise TableError(
-            f"target {target!r} is not a column of the table; it has {present}{did_you_mean(target, present)}"
-        )
+        raise TableError(f"target {target!r} is not a column of the table; it has {listed(present, target)}")
     if target in space.names:
         raise TableError(f"target {target!r} is also a parameter of the space; take it out of one of them")
     return table, target
@@ -270,7 +268,9 @@ def _per_row(values: Any, name: str, frame: Any) -> Shaped[np.ndarray, " N"] | N
     if isinstance(values, str):
         if values not in list(frame.columns):
             close = did_you_mean(values, frame.columns)
-            raise TableError(f"{name}: {values!r} is not a column of the table; it has {list(frame.columns)}{close}")
+            raise TableError(
+                f"{name}: {values!r} is not a column of the table; it has {listed(list(frame.columns))}{close}"
+            )
         check_doubled(list(frame.columns), [values])
         values = frame[values]
     array = as_array(values, name)

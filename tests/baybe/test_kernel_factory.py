@@ -1,5 +1,6 @@
 """What BaYBE's Gaussian process really uses is the covariance at raw points, whatever the search space."""
 
+import json
 import subprocess
 import sys
 
@@ -207,6 +208,17 @@ def test_a_damaged_covariance_in_a_stored_campaign_is_refused(gp_cov):
     with pytest.raises(ExceptionGroup) as caught:
         Campaign.from_json(text.replace("strength", "strongth"))
     assert caught.group_contains(ArtefactError, match="altered since it was saved")
+    factory = PretrainedKernelFactory(gp_cov, fixed={"gas": "Air"}).to_json()
+    for key, value, words in (
+        ("cov", None, "text of its file, got NoneType"),
+        ("cov", 3, "text of its file, got int"),
+        ("cov", "\ud83d", "not a saved covariance"),
+        ("fixed", "gas", "must be a mapping"),
+        ("fixed", ["gas"], "must be a mapping"),
+    ):
+        with pytest.raises(ExceptionGroup) as refused:
+            PretrainedKernelFactory.from_json(json.dumps(json.loads(factory) | {key: value}))
+        assert refused.group_contains(MkboError, match=words), value
 
 
 @pytest.mark.parametrize("minimise", [False, True])

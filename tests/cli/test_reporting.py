@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from mkbo_plugins import ParameterSpace, PretrainedCovariance, pretrain
+from mkbo_plugins.cli.page import page, paragraph
 from mkbo_plugins.report.words import describe
 from tests.several_tables import SPACE, combined
 from tests.test_campaigns import SPACE as SPACE_OF_CAMPAIGNS
@@ -214,3 +215,9 @@ def test_options_of_a_campaign_need_one(run, folder, option):
     assert result.exit_code == 2
     assert f"{option[0]} is about a campaign" in " ".join(result.output.split())
     assert not Path("a.html").exists()
+
+
+def test_characters_that_no_page_holds_are_shown_as_python_writes_them():
+    written = page("a\x1b", [paragraph("b\ud83d")], "c\x00").decode()
+    for shown in (r"<h1>a\x1b</h1>", r"<p>b\ud83d</p>", r"<footer>c\x00</footer>"):
+        assert shown in written

@@ -1,13 +1,16 @@
 """What users call things is printed as they wrote it, whatever a terminal would make of it."""
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import mkbo_plugins
+from mkbo_plugins.cli import app
 
 PARAMETER, OTHER, TARGET = "temp [degC]", "p:warning:[bold]", "growth [/h]"
 LEVELS = ("A[red]", "B[/x]", "C\x1b[31m")
@@ -73,3 +76,26 @@ def test_nothing_prints_but_the_terminal_that_shows_texts_as_they_are():
     printing = re.compile(r"rich\.console|get_console|(?<![\w.])print\(")
     found = [path for path in folder.rglob("*.py") if printing.search(path.read_text())]
     assert [str(path.relative_to(folder)) for path in found] == ["messages/terminal.py"]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_characters_that_a_terminal_has_not_are_shown_as_python_writes_them(odd, encoding):
+    table = pd.read_csv("t[x].csv").rename(columns={PARAMETER: "ä → β", TARGET: "Δy"})
+    table.to_csv("t.csv", index=False)
+    runner = CliRunner(charset=encoding)
+    trained = runner.invoke(app, ["pretrain", "t.csv", "--target", "Δy", "--trainer", "gp", "--out", "a.mkbo.json"])
+    for arguments in (["check", "t.csv", "--target", "Δy"], ["show", "a.mkbo.json"]):
+        assert runner.invoke(app, arguments).exit_code == 0
+    assert runner.invoke(app, ["check", "t.csv", "--target", "y"]).exit_code == 1
+    assert trained.exit_code == 0, trained.output
+    first = "ä" if encoding == "cp1252" else r"\xe4"
+    _shows(trained.output, rf"{first} \u2192 \u03b2", r"target \u0394y")
+    shown = runner.invoke(app, ["show", "a.mkbo.json", "--json"])
+    assert json.loads(shown.stdout_bytes)["target"] == "Δy"
+
+
+def test_names_of_files_that_are_no_text_are_written_in_json(odd, run):
+    file = "a\udcff.mkbo.json"
+    result = run("pretrain", "t[x].csv", "--target", TARGET, "--trainer", "gp", "--out", file, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["file"] == file

@@ -106,3 +106,10 @@ def test_stored_values_survive_exactly(tmp_path):
     store.put(("a", 1), campaign)
     assert RunStore(tmp_path / "runs").get(("a", 1)) == campaign
     assert store.get(("a", 2)) is None
+
+
+def test_names_of_a_table_are_no_paths(tmp_path):
+    store = RunStore(tmp_path / "runs")
+    store.put(("../../set", 1), Campaign((0,), (1.0,)))
+    assert [path.name for path in store.folder.iterdir()] == ["..%2F..%2Fset_1.json"]
+    assert store.get(("../../set", 1)) == Campaign((0,), (1.0,))

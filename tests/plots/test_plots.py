@@ -1,5 +1,7 @@
 """What plots draw is what the objects say."""
 
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 
@@ -211,3 +213,12 @@ def test_bars_of_earlier_campaigns_are_their_correlations_best_first():
     assert low < min(value for _, value in most_like[:12])
     assert high > 1
     assert resemblance(most_like[:3], ax=_axes()[0]).get_xlim()[0] == 0
+    with pytest.raises(TableError, match="no campaign to draw"):
+        resemblance([])
+
+
+def test_characters_that_no_picture_holds_are_drawn_as_python_writes_them():
+    name = "run \x1b[31m \ud83d \uffff 10\N{NO-BREAK SPACE}°C"
+    axes = resemblance([(name, 0.5)], ax=_axes()[0])
+    assert axes.get_yticklabels()[0].get_text() == "run \\x1b[31m \\ud83d \\uffff 10\N{NO-BREAK SPACE}°C"
+    ElementTree.fromstring(svg_of(axes.figure))

@@ -24,7 +24,7 @@ from mkbo_plugins.experiments.benchmark.problems import CONTROLS, Problem
 from mkbo_plugins.experiments.benchmark.simulated import SIMULATED, simulated
 from mkbo_plugins.experiments.benchmark.synthetic import FAMILIES
 from mkbo_plugins.experiments.benchmark.tables import FRESH, TUNING, real_problem
-from mkbo_plugins.experiments.store import RunStore, make_folder
+from mkbo_plugins.experiments.store import RunStore, file_name, make_folder
 from mkbo_plugins.files import write_atomically
 from mkbo_plugins.messages.progress import progress_bar
 from mkbo_plugins.space.parameters import Frame
@@ -147,7 +147,7 @@ def make_problem(name: str, member: int, data: Path | None, control: str | None 
 def load(name: str, member: int, plan: Plan, data: Path | None, folder: Path) -> Lookup:
     """Return a problem with the covariance pre-trained on its table, training it the first time."""
     problem = make_problem(name, member, data, plan.control)
-    kept = folder / f"{problem.name}_{training_name(plan.trainer, plan.frame)}"
+    kept = folder / file_name(f"{problem.name}_{training_name(plan.trainer, plan.frame)}")
     make_folder(kept)
     path = kept / "covariance.mkbo.json"
     if not path.exists():
@@ -212,7 +212,7 @@ def _check_same_data(problem: Problem, kept: Path) -> None:
     """Keep a digest of what the tables give, or raise a `MkboError` if there is one of other tables."""
     parts = (problem.source_points, problem.source_y, problem.pool_points, problem.outcome)
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(part, dtype=float).tobytes() for part in parts)).hexdigest()
-    path = kept / f"{problem.name}.sha256"
+    path = kept / file_name(f"{problem.name}.sha256")
     if not path.exists():
         write_atomically(path, digest.encode())
     elif path.read_text() != digest:
