@@ -7,6 +7,7 @@ import pytest
 
 from mkbo_plugins import ParameterSpace, pretrain
 from mkbo_plugins.errors import SpaceError, TableWarning
+from mkbo_plugins.space.named import NamedColumns
 from tests.test_described import FURTHER, PHOSPHINES, SPACE, at, table
 
 KNOWN = ["PCy3", "PMe2Ph", "PPh3"]
@@ -159,3 +160,16 @@ def test_optuna(cov, wide):
     study.sampler = PretrainedSampler(cov, seed=0)
     with pytest.raises(SpaceError, match="descriptors"):
         study.ask().suggest_categorical("ligand", LEVELS)
+
+
+def test_gradients_in_relaxed_levels_are_those_of_torch(cov):
+    torch = pytest.importorskip("torch")
+    target = ParameterSpace.from_dict({"ligand": KNOWN[1:], "heat": (30.0, 70.0), "base": ["KOAc", "CsOPiv", "K3PO4"]})
+    columns = NamedColumns.of(cov.space, cov.frame, None, target, None, stock_columns="all")
+    X = np.random.default_rng(0).uniform([0, 30, 0], [1, 70, 2], (12, 3))
+    X[:3] = [[0, 40, 0], [1, 50, 2], [1, 60, 1]]
+    inputs = torch.tensor(X, requires_grad=True)
+    mapped = columns(inputs)
+    upstream = np.random.default_rng(1).normal(size=mapped.shape)
+    (mapped * torch.tensor(upstream)).sum().backward()
+    np.testing.assert_allclose(columns.vjp(X, upstream), inputs.grad.numpy(), rtol=1e-13, atol=1e-13)
