@@ -75,10 +75,9 @@ def described_alike(target: ParameterSpace, pretrained: ParameterSpace) -> Param
     """
 
     def alike(parameter: Parameter) -> Parameter:
+        known = pretrained[parameter.name] if parameter.name in pretrained.names else None
         plain = isinstance(parameter, Categorical) and not isinstance(parameter, Described)
-        if not plain or parameter.name not in pretrained.names:
-            return parameter
-        return level_parameter(parameter.name, parameter.indexed_levels, pretrained[parameter.name])
+        return known.only(parameter.indexed_levels) if plain and isinstance(known, Described) else parameter
 
     return ParameterSpace(tuple(map(alike, target.parameters)), target.constraints)
 
