@@ -105,7 +105,7 @@ def plot(found, path):
         axis.set_xlabel(name)
         axis.set_xticks(values, list(map(str, values)), minor=False)
         axis.minorticks_off()
-        axis.set_ylim(bottom=0)
+    axes[0].set_ylim(bottom=0)
     axes[0].set_ylabel("seconds of a search")
     axes[0].legend()
     figure.savefig(path, dpi=110)
