@@ -109,11 +109,12 @@ class SearchGP(LogNoiseGP):
 
         Many fantasies at once are faster by pairs than by features.
         """
-        (model,) = self._made_of
+        model: Any = self._made_of[0]
         if model.prediction_strategy is None:
             with gpt_posterior_settings():
                 model(self.train_inputs[0][..., :1, :])  # whose caches it is made of
-        return model.get_fantasy_model(inputs, targets, **kwargs)
+        fantasy: LogNoiseGP = model.get_fantasy_model(inputs, targets, **kwargs)
+        return fantasy
 
     def search_among(self, inputs: Iterable[Float[Tensor, "... d"]]) -> None:
         """Make the covariance that of a search in the box of inputs, as the kernel gets them."""
