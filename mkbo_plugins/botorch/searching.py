@@ -58,9 +58,12 @@ def for_search(model: Model) -> Model:
     if not isinstance(model, LogNoiseGP) or not isinstance(kernel, PretrainedKernel) or isinstance(model, SearchGP):
         return model
     model.eval()
-    new: Any = copy.copy(model)
-    new._modules = copy.deepcopy(model._modules)
-    new.__class__, new._made_of = SearchGP, (type(model), new.covar_module)
+    kept: Any = copy.copy(model)
+    kept._modules = copy.deepcopy(model._modules)
+    SingleTaskGP.set_train_data(kept)  # for GPyTorch to forget what it computed
+    new: Any = copy.copy(kept)
+    new._modules = dict(kept._modules)
+    new.__class__, new._made_of = SearchGP, (kept,)
     new.search_among(new.train_inputs)
     return new
 
@@ -69,7 +72,7 @@ class SearchGP(LogNoiseGP):
     """What `for_search` returns."""
 
     covar_module: PretrainedKernel
-    _made_of: tuple[type[LogNoiseGP], PretrainedKernel]
+    _made_of: tuple[LogNoiseGP]
     _of_data: tuple[tuple[Tensor, Tensor, PretrainedKernel], SearchPosterior | None] | None = None
 
     def train(self, mode: bool = True) -> "SearchGP":
@@ -106,12 +109,10 @@ class SearchGP(LogNoiseGP):
 
         Many fantasies at once are faster by pairs than by features.
         """
-        model: Any = copy.copy(self)
-        model._modules = {**self._modules, "covar_module": self._made_of[1]}
-        model.__class__ = self._made_of[0]
-        SingleTaskGP.set_train_data(model)
-        with gpt_posterior_settings():
-            model(self.train_inputs[0][..., :1, :])  # whose caches it is made of
+        model: Any = self._made_of[0]
+        if model.prediction_strategy is None:
+            with gpt_posterior_settings():
+                model(self.train_inputs[0][..., :1, :])  # whose caches it is made of
         fantasy: LogNoiseGP = model.get_fantasy_model(inputs, targets, **kwargs)
         return fantasy
 
