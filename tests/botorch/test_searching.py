@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from botorch.acquisition import LogExpectedImprovement, qLogNoisyExpectedImprovement
+from botorch.acquisition import LogExpectedImprovement, qKnowledgeGradient, qLogNoisyExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import ModelListGP
 from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel
@@ -222,3 +222,15 @@ def test_fantasies_are_those_of_the_model(small_cov, data):
     found, expected = (m.condition_on_observations(Z, Y) for m in (searched, model))
     assert type(found) is type(expected)
     torch.testing.assert_close(found.posterior(X).mean, expected.posterior(X).mean, rtol=1e-6, atol=1e-8)
+
+
+def test_knowledge_gradients_are_those_of_the_model(small_cov, data):
+    model, values = made(small_cov, data), []
+    for each in (model, for_search(model)):
+        sampler = SobolQMCNormalSampler(torch.Size([4]), seed=1)
+        acquisition = qKnowledgeGradient(each, num_fantasies=4, sampler=sampler)
+        X = batches(small_cov, b=3, q=5).requires_grad_()
+        value = acquisition(X)
+        values.append((value.detach(), torch.autograd.grad(value.sum(), X)[0]))
+    for found, expected in zip(values[1], values[0], strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)
