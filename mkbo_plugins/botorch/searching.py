@@ -104,13 +104,12 @@ class SearchGP(LogNoiseGP):
             self.search_among([*self.train_inputs, self.transform_inputs(X)])
             return self._posterior(*arguments)
 
-    def fantasize(self, X: Float[Tensor, "... q d"], sampler: Any, *args: Any, **kwargs: Any) -> Model:
+    def fantasize(self, X: Float[Tensor, "... q d"], sampler: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the host's model of draws, by the model that this one was made of.
 
         Draws of one covariance on which another is conditioned would cost a search several times as many steps.
         """
-        fantasy: Model = self._made_of[0].fantasize(X, sampler, *args, **kwargs)
-        return fantasy
+        return self._made_of[0].fantasize(X, sampler, *args, **kwargs)
 
     def get_fantasy_model(self, inputs: Tensor, targets: Tensor, **kwargs: Any) -> LogNoiseGP:
         """Return GPyTorch's model of more data with the covariance of the model that this one was made of.
