@@ -247,7 +247,9 @@ def test_a_pruning_study_runs(plane_cov):
         return value
 
     for pruner in pruners:
-        study = study_with(PretrainedSampler(plane_cov, initial_trials=3, seed=0), pruner=pruner)
+        # Hyperband draws brackets by the study's name, which is a random one otherwise.
+        sampler = PretrainedSampler(plane_cov, initial_trials=3, seed=0)
+        study = study_with(sampler, pruner=pruner, study_name="pruned")
         study.optimize(objective, n_trials=8)
         assert {trial.state for trial in study.trials} == {TrialState.COMPLETE, TrialState.PRUNED}
 
