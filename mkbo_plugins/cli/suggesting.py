@@ -70,7 +70,7 @@ def suggest(
 
     Example: mkbo suggest --covariance alloy.mkbo.json --direction same -n 3
 
-    Example: mkbo suggest --covariance alloy.mkbo.json --done done.csv --space space.toml -n 3 --out next.csv
+    Example: mkbo suggest --covariance alloy.mkbo.json --done done.csv --direction same -n 3 --out next.csv
 
     Example: mkbo suggest --covariance alloy.mkbo.json --done done.xlsx --candidates stock.csv --minimise --json
 

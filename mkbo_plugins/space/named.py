@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.errors import SpaceError
+from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.space.levels import described_alike
 from mkbo_plugins.space.mapping import Affine, Constant, CoordinateMap, Levels, Source
 from mkbo_plugins.space.matching import (
@@ -165,7 +166,9 @@ def _column_names(
     lacking = [name for name in target.names if name not in names]
     if lacking:
         hint = f"; a pre-trained parameter that the target keeps constant goes into fixed={{...}}{_OPTION}"
-        raise SpaceError(f"no column for parameters {lacking}{hint if set(lacking) & set(pretrained.names) else ''}")
+        close = did_you_mean(lacking[0], [name for name in names if name not in target.names])
+        hint = close + (hint if set(lacking) & set(pretrained.names) else "")
+        raise SpaceError(f"no column for parameters {lacking}{hint}")
     both = [name for name in names if name in fixed]
     if both:
         raise SpaceError(f"columns {both} are also fixed; keep one of the two")

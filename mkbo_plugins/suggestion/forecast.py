@@ -1,5 +1,6 @@
 """What the tables say of points of a target, as numbers and in words."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -65,7 +66,8 @@ class TableForecast:
                 label = int(predicted > 0)
                 name = repr(member.record.classes[label]) if member.record.classes else f"label {2 * label - 1}"
                 prediction = f"the table's decision value for {target} is {predicted:.2g}, which speaks for {name}"
-            parts.append(f"{prediction}, more than for {below:.0%} of the {self.called}")
+            share = f"{math.floor(100 * below)}%" if below < 1 else "all"
+            parts.append(f"{prediction}, more than for {share} of the {self.called}")
         return "; ".join(parts)
 
     def suggestion(

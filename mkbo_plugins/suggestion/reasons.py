@@ -48,6 +48,8 @@ def first_points(
         if len(trials.y) < initial
         else "all outcomes so far are equal, so that no model can learn from them yet"
     )
+    if not any(cov.signs(direction)):
+        lacking = f"{lacking}, and the table does not choose while its direction is unknown"
     if scatter:
         lacking = f"not chosen by the table, after {len(trials.failed)} failures; {lacking}"
     for i, clearance in zip(picked, spacing.clearances(picked), strict=True):

@@ -214,6 +214,7 @@ def with_entry(cov, **changes):
 def test_wrong_names_are_named(cov):
     cases = [
         ({"names": ["power", "rate", "layers"]}, "no column for parameters.*gas"),
+        ({"names": ["powr", "rate", "layers", "gas"]}, "no column for parameters .'power'.; did you mean 'powr'"),
         ({"names": ["power", "rate", "layers", "gas", "lens"]}, "lens.*not described"),
         ({"names": ["power", "power", "rate", "layers", "gas"]}, "found twice.*power"),
         ({"space": with_entry(cov, gas=None)}, "lacks pre-trained parameters.*gas.*fixed"),

@@ -39,3 +39,10 @@ def test_the_function_is_a_name_of_the_package_and_of_its_module():
 
     assert mkbo_plugins.botorch.suggest is suggest
     assert "suggest" in mkbo_plugins.botorch.__all__
+
+
+@pytest.mark.parametrize(("direction", "said"), [("unknown", True), ("same", False)])
+def test_where_the_direction_is_unknown_first_points_say_that_the_table_does_not_choose(small_cov, direction, said):
+    for each in suggest(small_cov, Trials.none(small_cov.space), 2, direction=direction).suggestions:
+        assert ("while its direction is unknown" in each.why) == said
+        assert "100%" not in each.why
