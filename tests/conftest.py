@@ -1,6 +1,8 @@
 """Shared fixtures: small spaces and tables, covariances trained on them, and the real data beside the project."""
 
 import os
+import random
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,6 +53,15 @@ def mixed_table(n: int = 24, seed: int = 0) -> pd.DataFrame:
         + 5
     )
     return frame
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Hosts draw from the global generators, whose state would be that of whatever tests ran before in a process."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,6 @@ from mkbo_plugins.botorch import pretrained_gp
 from mkbo_plugins.botorch.improvement import noisy_improvement
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """The host draws unseeded when it leaves out points done that are unlikely to be the best."""
-    torch.manual_seed(0)
-
-
 @pytest.fixture(scope="module")
 def done(small_cov):
     return small_cov.space.sobol(8, seed=3)

@@ -17,12 +17,6 @@ from mkbo_plugins.tables.requirements import Required, Requirement
 from mkbo_plugins.tables.trials import Trials
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """The host draws unseeded when it leaves out points done that are unlikely to be the best."""
-    torch.manual_seed(0)
-
-
 @pytest.fixture(scope="module")
 def trials(small_cov):
     X = small_cov.space.sobol(10, seed=3)
