@@ -85,7 +85,8 @@ def _encoded(parameter: BaybeParameter) -> Described:
     if not isinstance(levels, Categorical) or not isinstance(parameter, DiscreteParameter):
         raise SpaceError(f"parameter {parameter.name!r} has numbers and no levels; leave it out of described=")
     encoding = parameter.comp_df.loc[list(levels.levels)]
-    return Described.of(parameter.name, dict(zip(levels.levels, encoding.to_dict("records"), strict=True)))
+    rows = [{str(name): float(number) for name, number in row.items()} for row in encoding.to_dict("records")]
+    return Described.of(parameter.name, dict(zip(levels.levels, rows, strict=True)))
 
 
 def target_space(pretrained: ParameterSpace, searchspace: SearchSpace) -> ParameterSpace:
