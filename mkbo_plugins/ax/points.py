@@ -36,8 +36,8 @@ def tried_points(experiment: Experiment) -> list[TParameterization]:
 
 def failed_points(experiment: Experiment) -> list[TParameterization]:
     """Return those of `tried_points` that were tried in failed or abandoned trials alone."""
-    with_data = [arm.name for trial in experiment.trials.values() if trial.status not in FAILURES for arm in trial.arms]
-    return _points_of([arm for name, arm in experiment.arms_by_name.items() if name not in with_data], experiment)
+    others = {arm.name for trial in experiment.trials.values() if trial.status not in FAILURES for arm in trial.arms}
+    return _points_of([arm for name, arm in experiment.arms_by_name.items() if name not in others], experiment)
 
 
 def _points_of(arms: Iterable[Arm], experiment: Experiment) -> list[TParameterization]:

@@ -165,9 +165,9 @@ def _column_names(
     check_distinct(names, "column")
     lacking = [name for name in target.names if name not in names]
     if lacking:
-        hint = f"; a pre-trained parameter that the target keeps constant goes into fixed={{...}}{_OPTION}"
-        close = did_you_mean(lacking[0], [name for name in names if name not in target.names])
-        hint = close + (hint if set(lacking) & set(pretrained.names) else "")
+        hint = did_you_mean(lacking[0], [name for name in names if name not in target.names])
+        if set(lacking) & set(pretrained.names):
+            hint += f"; a pre-trained parameter that the target keeps constant goes into fixed={{...}}{_OPTION}"
         raise SpaceError(f"no column for parameters {lacking}{hint}")
     both = [name for name in names if name in fixed]
     if both:
