@@ -3,6 +3,8 @@
 ``nox -f tools/noxfile.py -s tests-3.13 -- tests/core`` runs some of it; a session takes as long as the suite does.
 """
 
+from pathlib import Path
+
 import nox
 
 nox.options.sessions = ["tests"]
@@ -15,6 +17,15 @@ HOSTS = (
 )
 
 
+ROOT = Path(__file__).parents[1]
+
+
+def install(session: nox.Session, *options: str) -> None:
+    """Install the project with all that its tests need."""
+    session.chdir(ROOT)
+    session.install(*options, "-e", ".[all,test]")
+
+
 def run(session: nox.Session) -> None:
     """Run the tests named behind ``--``, or all."""
     session.run("python", "-m", "pytest", *session.posargs)
@@ -23,20 +34,20 @@ def run(session: nox.Session) -> None:
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
     """Run the suite with the newest versions that the pins allow."""
-    session.install("-e", ".[all,test]")
+    install(session)
     run(session)
 
 
 @nox.session(python=PYTHONS[0], venv_backend="uv")
 def oldest(session: nox.Session) -> None:
     """Run the suite with the oldest versions that the pins allow."""
-    session.install("--resolution", "lowest-direct", "-e", ".[all,test]")
+    install(session, "--resolution", "lowest-direct")
     run(session)
 
 
 @nox.session(python=PYTHONS[-1], venv_backend="uv")
 def hosts(session: nox.Session) -> None:
     """Run the suite with the hosts' main branches, whatever the pins say."""
-    session.install("-e", ".[all,test]")
+    install(session)
     session.install("--no-deps", *HOSTS)
     run(session)

@@ -14,7 +14,6 @@ from mkbo_plugins.cli.messages import (
     check_named,
     check_writable,
     chosen_parameters,
-    counted,
     print_json,
     print_parameters,
 )
@@ -22,6 +21,7 @@ from mkbo_plugins.cli.options import GROUPS, IGNORE, LEVELS, NOISE, PARAMETERS, 
 from mkbo_plugins.errors import ArtefactError, MkboWarning, SpaceError
 from mkbo_plugins.files import write_new
 from mkbo_plugins.messages.commands import in_options, plain_errors
+from mkbo_plugins.messages.counts import counted
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.space.space import ParameterSpace
 from mkbo_plugins.tables.doubts import doubts_of_columns

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from mkbo_plugins.cli.messages import check_writable, counted
+from mkbo_plugins.cli.messages import check_writable
 from mkbo_plugins.messages.commands import plain_errors
+from mkbo_plugins.messages.counts import counted
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.tables.inputfiles import write_table_file
 from mkbo_plugins.tables.levelfiles import read_texts

@@ -137,11 +137,6 @@ def _same_file(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number of things with their noun."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def print_json(value: Any) -> None:
     """Print a value for scripts."""
     typer.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace"))

@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 
 from mkbo_plugins.cli.campaign import Campaign
 from mkbo_plugins.cli.page import heading, listing, paragraph, picture, table
-from mkbo_plugins.cli.suggesting import closing, expected_rows, point_rows, state
+from mkbo_plugins.cli.suggesting import expected_rows, point_rows
 from mkbo_plugins.cli.summary import (
     NO_SHARES,
     PARAMETER_COLUMNS,
@@ -99,7 +99,7 @@ def _slices(cov: PretrainedCovariance, names: list[str]) -> Figure:
 def campaign_section(campaign: Campaign, advice: Advice) -> list[str]:
     """Return how a campaign went so far, what it says of the table, and what comes next."""
     trials, outcome = campaign.trials, campaign.outcome
-    parts = [heading(f"The campaign: {outcome}"), paragraph(state(advice, outcome))]
+    parts = [heading(f"The campaign: {outcome}"), paragraph(advice.state(outcome))]
     if len(trials.y):
         allowed = all_met(campaign.required, len(trials.y))
         aim = "smallest" if campaign.minimise else "largest"
@@ -121,7 +121,7 @@ def campaign_section(campaign: Campaign, advice: Advice) -> list[str]:
         heading("Next experiments", 3),
         table([*point_rows(advice), *expected_rows(advice, outcome, campaign.requirements)], ["", *numbers]),
         listing(s.why for s in advice.suggestions),
-        *map(paragraph, closing(advice)),
+        *map(paragraph, advice.findings),
         heading("All experiments", 3),
         _experiments(campaign),
     ]

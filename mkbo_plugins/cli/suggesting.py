@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from mkbo_plugins.cli.campaign import OWN_COLUMNS, meets_columns, read_campaign, table_columns
-from mkbo_plugins.cli.messages import check_writable, counted, print_json
+from mkbo_plugins.cli.messages import check_writable, print_json
 from mkbo_plugins.cli.options import (
     CandidatesOption,
     CountOption,
@@ -31,6 +31,7 @@ from mkbo_plugins.messages.commands import plain_errors
 from mkbo_plugins.messages.rows import RowNames
 from mkbo_plugins.messages.terminal import Terminal
 from mkbo_plugins.space.space import ParameterSpace
+from mkbo_plugins.suggestion.advice import shown
 from mkbo_plugins.tables.inputfiles import read_table_file, write_table_file
 from mkbo_plugins.tables.requirements import Requirement
 from mkbo_plugins.tables.trials import Trials, differ
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mkbo_plugins.botorch.suggest import Advice, Suggestion
-
-SHOWN_CAMPAIGNS = 5
-"""Earlier campaigns that are named as most like the one going on."""
 
 
 def suggest(
@@ -181,7 +179,7 @@ def _as_json(advice: "Advice", outcome: str, requirements: list[Requirement]) ->
 
 
 def _print(console: Terminal, advice: "Advice", outcome: str, requirements: list[Requirement]) -> None:
-    console.print(state(advice, outcome), soft_wrap=True)
+    console.print(advice.state(outcome), soft_wrap=True)
     table = Table("", *(str(i) for i, _ in enumerate(advice.suggestions, 1)))
     for name, *values in point_rows(advice):
         table.add_row(name, *values)
@@ -191,25 +189,13 @@ def _print(console: Terminal, advice: "Advice", outcome: str, requirements: list
     console.print(table)
     for i, s in enumerate(advice.suggestions, 1):
         console.print(f"{i}: {s.why}", soft_wrap=True)
-    for sentence in closing(advice):
+    for sentence in advice.findings:
         console.print(sentence, soft_wrap=True)
-
-
-def state(advice: "Advice", outcome: str) -> str:
-    """Return how far a campaign has come, as a sentence."""
-    text = f"{counted(advice.measured, 'experiment')} measured, {advice.pending} pending"
-    if advice.failed:
-        text += f", {advice.failed} failed"
-    if advice.best is not None:
-        text += f"; best {outcome} {advice.best:.6g}"
-    if advice.noise is not None:
-        text += f"; measurement noise about {advice.noise:.2g}"
-    return text
 
 
 def point_rows(advice: "Advice") -> list[list[str]]:
     """Return a row for each parameter: its name and its values in the suggestions."""
-    return [[name, *(_short(s.point[name]) for s in advice.suggestions)] for name in advice.suggestions[0].point]
+    return [[name, *(shown(s.point[name]) for s in advice.suggestions)] for name in advice.suggestions[0].point]
 
 
 def expected_rows(advice: "Advice", outcome: str, requirements: list[Requirement]) -> list[list[str]]:
@@ -222,22 +208,4 @@ def expected_rows(advice: "Advice", outcome: str, requirements: list[Requirement
             rows.append(["chance to beat the best", *(f"{s.chance:.0%}" for s in advice.suggestions)])
         for i, name in enumerate(meets_columns(requirements)):
             rows.append([name, *(f"{s.meets[i]:.0%}" for s in advice.suggestions)])
-    return [*rows, ["for", *(s.reason.value for s in advice.suggestions)]]
-
-
-def closing(advice: "Advice") -> list[str]:
-    """Return sentences on what the model found: its scales, whether the table helps, and similar campaigns."""
-    sentences = []
-    if advice.scales:
-        scales = ", ".join(f"{name} {value:.3g}" for name, value in advice.scales.items())
-        sentences.append(f"fitted scales: {scales}")
-    if advice.verdict is not None:
-        sentences.append(f"Does the table help? {advice.verdict}")
-    if advice.most_like:
-        shown = ", ".join(f"{name} ({value:.2f})" for name, value in advice.most_like[:SHOWN_CAMPAIGNS])
-        sentences.append(f"most like the earlier campaigns (rank correlation): {shown}")
-    return sentences
-
-
-def _short(value: Any) -> str:
-    return f"{value:.15g}" if isinstance(value, float) else str(value)  # fewer digits could break a constraint
+    return [*rows, ["reason", *(s.reason.value for s in advice.suggestions)]]

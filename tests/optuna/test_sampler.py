@@ -448,6 +448,12 @@ def test_advice_is_the_next_trial_with_a_reason_and_a_verdict(plane_cov):
     advice = study.sampler.advise(study)
     assert advice.verdict is not None
     assert len(study.trials) == 10
+    state, suggestion, scales, verdict = str(advice).splitlines()
+    assert state.startswith(f"{advice.measured} experiments measured, 0 pending; best outcome ")
+    assert suggestion.startswith("1: ")
+    assert suggestion.endswith(advice.suggestions[0].why)
+    assert "output_scale weighs the covariance without the table; moment_scale weighs" in scales
+    assert verdict == f"Does the table help? {advice.verdict}"
     assert dict(advice.suggestions[0].point) == study.ask(PLANE).params
 
 
