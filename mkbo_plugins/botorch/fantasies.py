@@ -16,6 +16,8 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from mkbo_plugins.botorch.models import LogNoiseGP
+from mkbo_plugins.botorch.seen import SeenInputs
+from mkbo_plugins.core.gp.search import SearchPosterior
 from mkbo_plugins.errors import KernelError
 
 MOST_JOINT = 8
@@ -26,8 +28,8 @@ class Extended(Protocol):
     """A model that more data are added to."""
 
     @property
-    def has_moments(self) -> bool:
-        """Whether there are `pair_moments`."""
+    def process(self) -> SearchPosterior | None:
+        """The process that `pair_moments` are of; None where there are none."""
 
     @property
     def units(self) -> tuple[float, float]:
@@ -55,6 +57,7 @@ class SearchFantasies(LogNoiseGP):
     """
 
     _model: tuple[Extended]
+    _seen: tuple[SearchPosterior | None, SeenInputs] = (None, SeenInputs())
     _added: tuple[Float[Tensor, "*inputs z d"], Float[Tensor, "*targets z"], dict[str, Tensor]]
 
     @classmethod
@@ -112,7 +115,7 @@ class SearchFantasies(LogNoiseGP):
         posterior_transform: PosteriorTransform | None,
     ) -> Posterior:
         noisy = observation_noise is True and type(self.likelihood) is GaussianLikelihood
-        plain = self._model[0].has_moments and not output_indices and (noisy or observation_noise is False)
+        plain = self._model[0].process is not None and not output_indices and (noisy or observation_noise is False)
         if not plain or X.device.type != "cpu" or X.shape[-2] > MOST_JOINT or not X.numel():
             return self._whole.posterior(X, output_indices, observation_noise, posterior_transform)
         mean, covariance = self._moments(self.transform_inputs(X))
@@ -153,8 +156,12 @@ class SearchFantasies(LogNoiseGP):
         z, x = (index.reshape(P.shape[:-1]) for index, P in zip(rows, (Z, X), strict=True))
         pairs = [torch.broadcast_tensors(a[..., :, None], b[..., None, :]) for a, b in ((z, z), (x, z), (x, x))]
         left, right = (torch.cat([ends[side].reshape(-1) for ends in pairs]) for side in (0, 1))
-        mean, covariance = self._model[0].pair_moments(torch.cat(sets), left, right)
-        parts = covariance.split([ends[0].numel() for ends in pairs])
+        process = self._model[0].process
+        if self._seen[0] is not process:
+            self._seen = process, SeenInputs()
+        # Acquisition functions ask for the same points with noise and without.
+        moments = self._seen[1].get(X, lambda _: torch.cat(self._model[0].pair_moments(torch.cat(sets), left, right)))
+        mean, *parts = moments.split([len(rows[0]) + len(rows[1]), *(ends[0].numel() for ends in pairs)])
         return mean, [part.reshape(ends[0].shape) for part, ends in zip(parts, pairs, strict=True)]
 
 

@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.botorch.models import LogNoiseGP
 from mkbo_plugins.botorch.moments import moments_of_batches, moments_of_pairs
+from mkbo_plugins.botorch.seen import SeenInputs
 from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.gp.exact_gp import ExactGP
 from mkbo_plugins.core.gp.form_model import Points
@@ -65,7 +67,7 @@ class SearchGP(LogNoiseGP):
     """What `for_search` returns."""
 
     covar_module: PretrainedKernel
-    _of_data: tuple[tuple[Tensor, Tensor, PretrainedKernel], SearchPosterior | None] | None = None
+    _of_data: "_OfData | None" = None
 
     def train(self, mode: bool = True) -> "SearchGP":
         """Leave it as it is; it is not to be fitted."""
@@ -100,7 +102,7 @@ class SearchGP(LogNoiseGP):
         """Return a model of more data with the same covariance, whose moments follow from those of this one."""
         fits = inputs.ndim > 1 and targets.ndim - inputs.ndim in (-1, 0) and inputs.shape[-2] <= MOST_JOINT
         has_noise = "noise" in kwargs or type(self.likelihood) is GaussianLikelihood
-        if not (fits and has_noise and self.has_moments) or inputs.device.type != "cpu" or set(kwargs) - {"noise"}:
+        if not (fits and has_noise) or set(kwargs) - {"noise"} or self.process is None or inputs.device.type != "cpu":
             return self.by_host(inputs, targets, **kwargs)
         return SearchFantasies.of(self, inputs, targets, **kwargs)
 
@@ -130,29 +132,32 @@ class SearchGP(LogNoiseGP):
     ) -> Posterior:
         self.eval()
         noisy = observation_noise is True and type(self.likelihood) is GaussianLikelihood
-        search = self._search if not output_indices and (noisy or observation_noise is False) else None
+        search = self.process if not output_indices and (noisy or observation_noise is False) else None
         constants = _constant_rows(X)
         if search is None or X.device.type != "cpu" or X.shape[-2] - constants > MOST_JOINT or not X.numel():
             return super().posterior(X, output_indices, observation_noise, posterior_transform)
+        moments = self._kept.seen.get(X, partial(self._joined_moments, search, constants))
+        mean, covariance = moments[..., 0], moments[..., 1:]
+        noise = self.likelihood.noise.detach() * self.units[1] ** 2 if noisy else None
+        return posterior_of(mean, covariance, noise, X, posterior_transform)
+
+    def _joined_moments(
+        self, search: SearchPosterior, constants: int, X: Float[Tensor, "... q d"]
+    ) -> Float[Tensor, "... q 1+q"]:
+        """Return the mean at points and, beside it, the covariance."""
         known = self._raw_columns if X.dtype == torch.double else None
         columns = X if known is not None else self.covar_module.columns(self.transform_inputs(X))
         mean, covariance = moments_of_batches(search, self.covar_module, known, self.units, constants, columns)
-        noise = self.likelihood.noise.detach() * self.units[1] ** 2 if noisy else None
-        return posterior_of(mean, covariance, noise, X, posterior_transform)
+        return torch.cat([mean.unsqueeze(-1), covariance], dim=-1)
 
     def pair_moments(
         self, X: Float[Tensor, "m d"], left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]
     ) -> tuple[Float[Tensor, " m"], Float[Tensor, " pairs"]]:
         """Return means (m,) at inputs (m, d) and covariances of pairs of them, in units of the model."""
-        search, known = self._search, self._raw_columns
-        assert search is not None  # has_moments says so
+        search, known = self.process, self._raw_columns
+        assert search is not None  # asked for where there is one
         columns = X if known is not None else self.covar_module.columns(X)
         return moments_of_pairs(search, self.covar_module, known, left, right, columns)
-
-    @property
-    def has_moments(self) -> bool:
-        """Whether there are `pair_moments`."""
-        return self._search is not None
 
     @property
     def units(self) -> tuple[float, float]:
@@ -168,14 +173,17 @@ class SearchGP(LogNoiseGP):
         return frame.columns if frame is not None and plain else None
 
     @property
-    def _search(self) -> SearchPosterior | None:
+    def process(self) -> SearchPosterior | None:
         """The process of the data as they are; None where the host's way is needed."""
+        return self._kept.process
+
+    @property
+    def _kept(self) -> "_OfData":
         (inputs,) = self.train_inputs
-        kept = self._of_data
-        key = inputs, self.train_targets, self.covar_module
-        if kept is None or any(a is not b for a, b in zip(kept[0], key, strict=True)):
-            kept = self._of_data = key, self._conditioned(inputs)
-        return kept[1]
+        kept, key = self._of_data, (inputs, self.train_targets, self.covar_module)
+        if kept is None or any(a is not b for a, b in zip(kept.key, key, strict=True)):
+            kept = self._of_data = _OfData(key, self._conditioned(inputs), SeenInputs())
+        return kept
 
     def _conditioned(self, inputs: Float[Tensor, "n d"]) -> SearchPosterior | None:
         kernel, transform = self.covar_module, getattr(self, "outcome_transform", None)
@@ -201,6 +209,14 @@ class SearchGP(LogNoiseGP):
         """Return what outcomes are beyond the directed mean, and the constant."""
         values = self.train_targets.detach().double().numpy() - prior_mean(directed, data)
         return values, float(self.mean_module.constant.detach())
+
+
+class _OfData(NamedTuple):
+    """What is known of a model's data and covariance as they are."""
+
+    key: tuple[Tensor, Tensor, PretrainedKernel]
+    process: SearchPosterior | None
+    seen: SeenInputs
 
 
 def _constant_rows(X: Float[Tensor, "... q d"]) -> int:

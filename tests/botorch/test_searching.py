@@ -73,7 +73,7 @@ def assert_same_moments_and_gradients(searched, X, full):
 @pytest.mark.parametrize("q", [1, 3])
 def test_moments_and_gradients_are_those_of_the_host(model, small_cov, q):
     searched = for_search(model)
-    assert searched._search is not None
+    assert searched.process is not None
     assert_same_moments_and_gradients(searched, batches(small_cov, q=q), lambda X: X)
 
 
@@ -118,7 +118,7 @@ def test_every_kind_of_model_is_searched(small_cov, data, options):
     if "train_Yvar" in options:
         options = {"train_Yvar": torch.linspace(0.01, 0.03, len(data[1])).double()[:, None]}
     searched = for_search(made(small_cov, data, **options))
-    assert searched._search is not None
+    assert searched.process is not None
     assert_same_moments_and_gradients(searched, batches(small_cov), lambda X: X)
 
 
@@ -213,7 +213,7 @@ def test_several_outcomes_and_other_questions_go_the_way_of_the_host(small_cov, 
     model = made(small_cov, (X, torch.cat([Y, Y.square()], dim=-1)))
     points = batches(small_cov, q=2)
     searched = for_search(model)
-    assert searched._search is None
+    assert searched.process is None
     torch.testing.assert_close(searched.posterior(points).mean, model.posterior(points).mean, rtol=1e-3, atol=1e-2)
     one = for_search(made(small_cov, data))
     noisy, plain = (one.posterior(points, observation_noise=flag).variance for flag in (True, False))

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import coo_array
+from scipy.sparse import csr_array
 
 from mkbo_plugins.core.gp.form_model import Pairs, Points
 from mkbo_plugins.core.gp.posterior import FormPosterior, prior_mean
@@ -44,18 +44,25 @@ class PairMoments:
     def vjp(self, of_mean: Float[np.ndarray, " m"], of_covariance: Float[np.ndarray, " pairs"]) -> Points:
         """Pull gradients with respect to both moments back to the points."""
         posterior, model, theta = self.posterior, self.posterior.model, self.posterior.theta
-        m = len(self.points.frame)
-        weights = coo_array((of_covariance, (self.left, self.right)), shape=(m, m)).tocsr()
-        upstream = of_mean[:, None] * posterior.process.dual - (weights + weights.T) @ self._solved
-        slopes = model.slopes(self._with_data, theta)
-        of_frame, of_stock = model.pull(self.points, posterior.data, self._with_data, upstream, slopes)
-        ends = model.pull_both(self._first, self._pairs, of_covariance, model.slopes(self._pairs, theta))
+        first, second = self._with_data, self._pairs
+        weighed, dual = of_covariance[:, None] * self._solved[self.right], posterior.process.dual
+        upstream = of_mean[:, None] * dual - self._summed(self.left, weighed)
+        upstream -= self._summed(self.right, of_covariance[:, None] * self._solved[self.left])
+        of_frame, of_stock = model.pull(self.points, posterior.data, first, upstream, model.slopes(first, theta))
+        ends = model.pull_both(self._first, second, of_covariance, model.slopes(second, theta))
         for rows, end in zip((self.left, self.right), ends, strict=True):
-            summed = coo_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(m, len(rows))).tocsr()
-            of_frame, of_stock = of_frame + summed @ end.frame, of_stock + summed @ end.stock
+            of_frame, of_stock = of_frame + self._summed(rows, end.frame), of_stock + self._summed(rows, end.stock)
         if posterior.directed is not None:
             of_frame = of_frame + of_mean[:, None] * posterior.directed.gradient(self.points.frame)
         return Points(of_frame, of_stock)
+
+    def _summed(
+        self, rows: Int[np.ndarray, " pairs"], values: Float[np.ndarray, "pairs k"]
+    ) -> Float[np.ndarray, "m k"]:
+        """Sum values over the pairs of each point."""
+        pairs = np.arange(len(rows) + 1)
+        picked = csr_array((np.ones(len(rows)), rows, pairs), shape=(len(rows), len(self.points.frame)))
+        return picked.T @ values
 
     @cached_property
     def _with_data(self) -> Pairs:
