@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,28 +12,25 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms.outcome import Standardize
 from botorch.models.utils import gpt_posterior_settings
-from botorch.posteriors import GPyTorchPosterior, Posterior
-from gpytorch.distributions import MultivariateNormal
+from botorch.posteriors import Posterior
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import ConstantMean
-from jaxtyping import Float
-from linear_operator import to_linear_operator
+from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from mkbo_plugins.botorch.fantasies import MOST_JOINT, SearchFantasies, posterior_of
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.botorch.models import LogNoiseGP
+from mkbo_plugins.botorch.moments import moments_of_batches, moments_of_pairs
+from mkbo_plugins.botorch.seen import SeenInputs
 from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.gp.exact_gp import ExactGP
 from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.core.gp.posterior import FormPosterior, prior_mean
-from mkbo_plugins.core.gp.search import BatchMoments, SearchPosterior
+from mkbo_plugins.core.gp.search import SearchPosterior
 from mkbo_plugins.errors import KernelError, MkboError
 from mkbo_plugins.space.named import NamedColumns
-
-MOST_JOINT = 8
-"""Points of a batch, beside those that all batches share, up to which the fast way is the faster one."""
 
 
 def for_search(model: Model) -> Model:
@@ -41,8 +39,8 @@ def for_search(model: Model) -> Model:
     Distances in the features of the table have an error of up to a thousandth of the unit in which the covariance sees
     them, instead of 1e-10. They are of fewer features, the same ones for data and candidates, so that the covariance is
     one positive semi-definite function, and values and gradients are those of one model, gradients being in the points
-    alone. It is the model as it is now: fitting that again does not change it. Predictions come from the model itself,
-    and fantasies have its covariance.
+    alone. Fantasies are of the same function. It is the model as it is now: fitting that again does not change it.
+    Predictions come from the model itself.
 
     Parameters
     ----------
@@ -58,12 +56,9 @@ def for_search(model: Model) -> Model:
     if not isinstance(model, LogNoiseGP) or not isinstance(kernel, PretrainedKernel) or isinstance(model, SearchGP):
         return model
     model.eval()
-    kept: Any = copy.copy(model)
-    kept._modules = copy.deepcopy(model._modules)
-    SingleTaskGP.set_train_data(kept)  # for GPyTorch to forget what it computed
-    new: Any = copy.copy(kept)
-    new._modules = dict(kept._modules)
-    new.__class__, new._made_of = SearchGP, (kept,)
+    new: Any = copy.copy(model)
+    new._modules = copy.deepcopy(model._modules)
+    new.__class__ = SearchGP
     new.search_among(new.train_inputs)
     return new
 
@@ -72,8 +67,7 @@ class SearchGP(LogNoiseGP):
     """What `for_search` returns."""
 
     covar_module: PretrainedKernel
-    _made_of: tuple[LogNoiseGP]
-    _of_data: tuple[tuple[Tensor, Tensor, PretrainedKernel], SearchPosterior | None] | None = None
+    _of_data: "_OfData | None" = None
 
     def train(self, mode: bool = True) -> "SearchGP":
         """Leave it as it is; it is not to be fitted."""
@@ -104,23 +98,22 @@ class SearchGP(LogNoiseGP):
             self.search_among([*self.train_inputs, self.transform_inputs(X)])
             return self._posterior(*arguments)
 
-    def fantasize(self, X: Float[Tensor, "... q d"], sampler: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the host's model of draws, by the model that this one was made of.
-
-        Draws of one covariance on which another is conditioned would cost a search several times as many steps.
-        """
-        return self._made_of[0].fantasize(X, sampler, *args, **kwargs)
-
     def get_fantasy_model(self, inputs: Tensor, targets: Tensor, **kwargs: Any) -> LogNoiseGP:
-        """Return GPyTorch's model of more data with the covariance of the model that this one was made of.
+        """Return a model of more data with the same covariance, whose moments follow from those of this one."""
+        fits = inputs.ndim > 1 and targets.ndim - inputs.ndim in (-1, 0) and inputs.shape[-2] <= MOST_JOINT
+        has_noise = "noise" in kwargs or type(self.likelihood) is GaussianLikelihood
+        if not (fits and has_noise) or set(kwargs) - {"noise"} or self.process is None or inputs.device.type != "cpu":
+            return self.by_host(inputs, targets, **kwargs)
+        return SearchFantasies.of(self, inputs, targets, **kwargs)
 
-        Many fantasies at once are faster by pairs than by features.
-        """
-        model: Any = self._made_of[0]
-        if model.prediction_strategy is None:
+    def by_host(self, inputs: Tensor, targets: Tensor, **kwargs: Any) -> LogNoiseGP:
+        """Return GPyTorch's model of more data with the same covariance."""
+        computed: Any = self.prediction_strategy
+        if computed is None:
             with gpt_posterior_settings():
-                model(self.train_inputs[0][..., :1, :])  # whose caches it is made of
-        fantasy: LogNoiseGP = model.get_fantasy_model(inputs, targets, **kwargs)
+                self(self.train_inputs[0][..., :1, :])  # whose caches it is made of
+        fantasy: LogNoiseGP = super().get_fantasy_model(inputs, targets, **kwargs)
+        fantasy.__class__ = LogNoiseGP
         return fantasy
 
     def search_among(self, inputs: Iterable[Float[Tensor, "... d"]]) -> None:
@@ -138,15 +131,39 @@ class SearchGP(LogNoiseGP):
         posterior_transform: PosteriorTransform | None,
     ) -> Posterior:
         self.eval()
-        search = None if output_indices or observation_noise is not False else self._search
+        noisy = observation_noise is True and type(self.likelihood) is GaussianLikelihood
+        search = self.process if not output_indices and (noisy or observation_noise is False) else None
         constants = _constant_rows(X)
         if search is None or X.device.type != "cpu" or X.shape[-2] - constants > MOST_JOINT or not X.numel():
             return super().posterior(X, output_indices, observation_noise, posterior_transform)
+        moments = self._kept.seen.get(X, partial(self._joined_moments, search, constants))
+        mean, covariance = moments[..., 0], moments[..., 1:]
+        noise = self.likelihood.noise.detach() * self.units[1] ** 2 if noisy else None
+        return posterior_of(mean, covariance, noise, X, posterior_transform)
+
+    def _joined_moments(
+        self, search: SearchPosterior, constants: int, X: Float[Tensor, "... q d"]
+    ) -> Float[Tensor, "... q 1+q"]:
+        """Return the mean at points and, beside it, the covariance."""
         known = self._raw_columns if X.dtype == torch.double else None
         columns = X if known is not None else self.covar_module.columns(self.transform_inputs(X))
-        mean, covariance = _Moments.apply(search, self.covar_module, known, _units(self), constants, columns)
-        posterior = GPyTorchPosterior(MultivariateNormal(mean, to_linear_operator(covariance)))
-        return posterior if posterior_transform is None else posterior_transform(posterior=posterior, X=X)
+        mean, covariance = moments_of_batches(search, self.covar_module, known, self.units, constants, columns)
+        return torch.cat([mean.unsqueeze(-1), covariance], dim=-1)
+
+    def pair_moments(
+        self, X: Float[Tensor, "m d"], left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]
+    ) -> tuple[Float[Tensor, " m"], Float[Tensor, " pairs"]]:
+        """Return means (m,) at inputs (m, d) and covariances of pairs of them, in units of the model."""
+        search, known = self.process, self._raw_columns
+        assert search is not None  # asked for where there is one
+        columns = X if known is not None else self.covar_module.columns(X)
+        return moments_of_pairs(search, self.covar_module, known, left, right, columns)
+
+    @property
+    def units(self) -> tuple[float, float]:
+        """The outcome at which the model's is 0, and its unit."""
+        transform: Any = getattr(self, "outcome_transform", None)
+        return (0.0, 1.0) if transform is None else (transform.means.item(), transform.stdvs.item())
 
     @property
     def _raw_columns(self) -> NamedColumns | None:
@@ -156,14 +173,17 @@ class SearchGP(LogNoiseGP):
         return frame.columns if frame is not None and plain else None
 
     @property
-    def _search(self) -> SearchPosterior | None:
+    def process(self) -> SearchPosterior | None:
         """The process of the data as they are; None where the host's way is needed."""
+        return self._kept.process
+
+    @property
+    def _kept(self) -> "_OfData":
         (inputs,) = self.train_inputs
-        kept = self._of_data
-        key = inputs, self.train_targets, self.covar_module
-        if kept is None or any(a is not b for a, b in zip(kept[0], key, strict=True)):
-            kept = self._of_data = key, self._conditioned(inputs)
-        return kept[1]
+        kept, key = self._of_data, (inputs, self.train_targets, self.covar_module)
+        if kept is None or any(a is not b for a, b in zip(kept.key, key, strict=True)):
+            kept = self._of_data = _OfData(key, self._conditioned(inputs), SeenInputs())
+        return kept
 
     def _conditioned(self, inputs: Float[Tensor, "n d"]) -> SearchPosterior | None:
         kernel, transform = self.covar_module, getattr(self, "outcome_transform", None)
@@ -191,51 +211,12 @@ class SearchGP(LogNoiseGP):
         return values, float(self.mean_module.constant.detach())
 
 
-class _Moments(torch.autograd.Function):
-    """Mean (..., r) and covariance (..., r, r) of points (..., r, k), of which the first are constants.
+class _OfData(NamedTuple):
+    """What is known of a model's data and covariance as they are."""
 
-    Points are as a kernel's `columns` returns them, or raw with the map to these.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        search: SearchPosterior,
-        kernel: PretrainedKernel,
-        known: NamedColumns | None,
-        units: tuple[float, float],
-        constants: int,
-        points: Float[Tensor, "... r k"],
-    ) -> tuple[Float[Tensor, "... r"], Float[Tensor, "... r r"]]:
-        shift, scale = units
-        *leading, r, k = points.shape
-        flat = points.reshape(-1, r, k)
-        own, shared = flat[:, constants:].reshape(-1, k), flat[0, :constants]
-        ctx.known, ctx.raw = known, own.numpy()
-        if known is not None:
-            own, shared = (torch.as_tensor(known(rows.numpy())) for rows in (own, shared))
-        moments = search.moments(kernel.points(own), len(flat), kernel.points(shared))
-        ctx.moments, ctx.kernel, ctx.scale, ctx.constants = moments, kernel, scale, constants
-        ctx.shape, ctx.dtype = points.shape, points.dtype
-        mean = torch.as_tensor(shift + scale * moments.mean, dtype=points.dtype)
-        covariance = torch.as_tensor(scale**2 * moments.covariance, dtype=points.dtype)
-        return mean.reshape(*leading, r), covariance.reshape(*leading, r, r)
-
-    @staticmethod
-    @once_differentiable
-    def backward(
-        ctx: Any, of_mean: Float[Tensor, "... r"], of_covariance: Float[Tensor, "... r r"]
-    ) -> tuple[None, None, None, None, None, Float[Tensor, "... r k"]]:
-        moments: BatchMoments = ctx.moments
-        *_, r, k = ctx.shape
-        slopes = of_mean.double().reshape(-1, r).numpy(), of_covariance.double().reshape(-1, r, r).numpy()
-        gradient = moments.vjp(ctx.scale * slopes[0], ctx.scale**2 * slopes[1])
-        pulled = ctx.kernel.pulled(gradient)
-        if ctx.known is not None:
-            pulled = ctx.known.vjp(ctx.raw, pulled)
-        own = torch.as_tensor(pulled).reshape(-1, r - ctx.constants, k)
-        whole = torch.cat([own.new_zeros(len(own), ctx.constants, k), own], dim=1)
-        return None, None, None, None, None, whole.reshape(ctx.shape).to(ctx.dtype)
+    key: tuple[Tensor, Tensor, PretrainedKernel]
+    process: SearchPosterior | None
+    seen: SeenInputs
 
 
 def _constant_rows(X: Float[Tensor, "... q d"]) -> int:
@@ -257,12 +238,6 @@ def _rows_in_front(X: Float[Tensor, "... q d"]) -> int:
     if first is not None or second is None or joined._saved_dim not in (X.ndim - 2, 2**64 - 2):
         return 0
     return X.shape[-2] - second._input_metadata[0].shape[-2]
-
-
-def _units(model: SearchGP) -> tuple[float, float]:
-    """Return the outcome at which the model's is 0, and its unit."""
-    transform: Any = getattr(model, "outcome_transform", None)
-    return (0.0, 1.0) if transform is None else (transform.means.item(), transform.stdvs.item())
 
 
 def _is_scale(transform: Any) -> bool:

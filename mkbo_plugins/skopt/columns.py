@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,9 @@ class ColumnMap:
         of_stock: Float[np.ndarray, "m k"],
     ) -> Float[np.ndarray, "m columns"]:
         """Pull gradients (m, d) and (m, k) in the coordinates of one point (size,) back to its columns, (m, size)."""
-        of_values = self._maps[inputs].vjp(self._values(x[None, :]), np.hstack([of_frame, of_stock]))
+        coordinates, upstream = self._maps[inputs], np.hstack([of_frame, of_stock])
+        # Of an affine map the slopes are the same everywhere.
+        of_values = coordinates.vjp(x if coordinates.is_affine else self._values(x[None, :]), upstream)
         if not self._has_levels:
             return of_values
         of_columns = np.zeros((len(of_values), self.size))
@@ -133,8 +136,7 @@ class ColumnMap:
     def _split(self, X: Num[np.ndarray, "n columns"]) -> Iterator[tuple[NamedDimension, Num[np.ndarray, "n size"]]]:
         """Return the dimensions, each with its columns."""
         self.check_size(X.shape[1])
-        ends = np.cumsum([d.size for d in self.dimensions])[:-1]
-        return zip(self.dimensions, np.split(X, ends, axis=1), strict=True)
+        return ((d, X[:, columns]) for d, columns in zip(self.dimensions, self._columns, strict=True))
 
     def _values(self, X: Num[np.ndarray, "n columns"]) -> Float[np.ndarray, "n values"]:
         """Return columns of numbers, and weights of levels, (n, number of both)."""
@@ -144,12 +146,17 @@ class ColumnMap:
         return np.hstack([_one_hot(columns, len(d.levels)) if d.levels else columns for d, columns in self._split(X)])
 
     @cached_property
+    def _columns(self) -> list[slice]:
+        """Columns of each dimension."""
+        ends = np.cumsum([0, *(d.size for d in self.dimensions)]).tolist()
+        return [slice(*both) for both in pairwise(ends)]
+
+    @cached_property
     def _numbers(self) -> tuple[list[int], list[int]]:
         """Places of the numbers among the columns, and among these with a weight for each level."""
-        columns = np.cumsum([0, *(d.size for d in self.dimensions)]).tolist()
         values = np.cumsum([0, *(len(d.levels) or 1 for d in self.dimensions)]).tolist()
         numbers = [j for j, d in enumerate(self.dimensions) if not d.levels]
-        return [columns[j] for j in numbers], [values[j] for j in numbers]
+        return [self._columns[j].start for j in numbers], [values[j] for j in numbers]
 
     @cached_property
     def _has_levels(self) -> bool:

@@ -125,6 +125,11 @@ class CoordinateMap:
             slope = slope / np.where(self._logs, self._affine(X), 1.0)
         return (upstream * slope) @ self._weights.T
 
+    @cached_property
+    def is_affine(self) -> bool:
+        """Whether there are no logarithms or powers between columns and coordinates."""
+        return not (self._exps.any() or self._logs.any())
+
     def _on_scale(self, X: Array) -> Float[Array, "... m"]:
         xp, s = array_namespace(X), self._affine(X)
         if self._logs.any():

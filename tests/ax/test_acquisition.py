@@ -31,7 +31,7 @@ def test_the_search_is_over_its_own_model_and_predictions_are_of_the_fitted_one(
     monkeypatch.setattr(SearchAcquisition, "_subset_model", noted)
     client.get_next_trials(1)
     assert [type(model) for model in searched] == [SearchGP]
-    assert searched[0]._search is not None
+    assert searched[0].process is not None
     model = client._generation_strategy.fit(client._experiment).generator.surrogate.model
     assert not isinstance(model, SearchGP)
     assert isinstance(model.covar_module, PretrainedKernel)

@@ -5,6 +5,7 @@ import pytest
 
 from mkbo_plugins.core.components.directed_mean import DirectedMean
 from mkbo_plugins.core.gp.form_model import FormModel, Points
+from mkbo_plugins.core.gp.pair_moments import PairMoments
 from mkbo_plugins.core.gp.posterior import PosteriorDensity
 from mkbo_plugins.core.gp.search import SearchPosterior
 from tests.core.helpers import numeric_gradient
@@ -70,5 +71,31 @@ def test_gradients_are_those_of_differences(posterior, k, shared):
 
     gradient = moments.vjp(of_mean, of_covariance)
     expected = numeric_gradient(total, np.concatenate([own.frame, own.stock], axis=1))
+    found = np.concatenate([gradient.frame, gradient.stock], axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
+LEFT, RIGHT = np.array([0, 0, 1, 3, 3, 2]), np.array([0, 1, 1, 2, 0, 4])
+"""Rows of both points of pairs, among them points with themselves and one that is in no pair."""
+
+
+def test_moments_of_pairs_are_those_of_all_points(posterior):
+    some = shared_points(posterior, 6)
+    mean, covariance = posterior.joint(some)
+    moments = PairMoments(posterior, some, LEFT, RIGHT)
+    np.testing.assert_allclose(moments.mean, mean, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(moments.covariance, covariance[LEFT, RIGHT], rtol=1e-8, atol=1e-9)
+
+
+def test_gradients_of_pairs_are_those_of_differences(posterior):
+    some, rng = points(posterior, 6), np.random.default_rng(3)
+    of_mean, of_covariance, d = rng.normal(size=6), rng.normal(size=len(LEFT)), some.frame.shape[1]
+
+    def total(both):
+        found = PairMoments(posterior, Points(both[:, :d], both[:, d:]), LEFT, RIGHT)
+        return of_mean @ found.mean + of_covariance @ found.covariance
+
+    gradient = PairMoments(posterior, some, LEFT, RIGHT).vjp(of_mean, of_covariance)
+    expected = numeric_gradient(total, np.concatenate([some.frame, some.stock], axis=1))
     found = np.concatenate([gradient.frame, gradient.stock], axis=1)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())

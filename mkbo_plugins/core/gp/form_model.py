@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Inexact
+from jaxtyping import Float, Inexact, Int
 from scipy.spatial.distance import cdist
 
 from mkbo_plugins.core.components.components import Component, FromPoint, ModelComponents
@@ -36,6 +36,10 @@ class Points:
 
     frame: Float[np.ndarray, "n d"]
     stock: Float[np.ndarray, "n k"]
+
+    def at(self, rows: Int[np.ndarray, " m"]) -> "Points":
+        """Return the points of some rows, (m, ...)."""
+        return Points(self.frame[rows], self.stock[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +209,23 @@ class FormModel:
         # Products of matrices instead of an array (n, n', k) of differences.
         of_stock = slope @ pairs.right - slope.sum(axis=1)[:, None] * pairs.left
         return of_frame, of_stock / slopes.length_scale**2
+
+    def pull_both(
+        self, x: Points, pairs: Pairs, upstream: Float[np.ndarray, " n"], slopes: Slopes
+    ) -> tuple[Points, Points]:
+        """Pull a gradient with respect to covariances of points paired row by row, (n,), back to both points.
+
+        Arguments are as for `pull`.
+        """
+        of_left = of_right = np.zeros_like(x.frame)
+        for name, slope in slopes.parts.items():
+            of_x, of_y = pairs.components[name].vjp(upstream * slope)
+            of_left, of_right = of_left + of_x, of_right + of_y
+        if slopes.log_stock is None:
+            none = np.zeros_like(pairs.left)
+            return Points(of_left, none), Points(of_right, none)
+        of_stock = (upstream * slopes.log_stock)[:, None] * (pairs.right - pairs.left) / slopes.length_scale**2
+        return Points(of_left, of_stock), Points(of_right, -of_stock)
 
     def _unpack(self, theta: Float[np.ndarray, " p"]) -> tuple[dict[str, Any], Inexact[np.ndarray, " k"]]:
         names = self.form.hyperparameters

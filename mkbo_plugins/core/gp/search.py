@@ -165,7 +165,7 @@ class BatchMoments:
         if self._size == 1:
             return self.own, None
         left, right = self._both
-        return _rows(self.own, left), _rows(self.own, right)
+        return self.own.at(left), self.own.at(right)
 
     @cached_property
     def _both(self) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
@@ -176,7 +176,3 @@ class BatchMoments:
     @cached_property
     def _pairs_within(self) -> Pairs:
         return self.posterior.model.pairs(*self._ends, elementwise=True)
-
-
-def _rows(points: Points, index: Int[np.ndarray, " m"]) -> Points:
-    return Points(points.frame[index], points.stock[index])
