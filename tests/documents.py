@@ -71,3 +71,8 @@ def write_handbook(folder: Path) -> None:
     table = pd.DataFrame(space.from_raw(space.sobol(12)))
     table["roughness_um"] = table["power_mW"] / 1000 - np.log(table["pulse_ns"])
     table.to_csv(folder / "handbook.csv", index=False)
+
+
+def own_warnings(text: str) -> list[str]:
+    """Return the lines of an output that are warnings, other than those of installed packages."""
+    return [line for line in text.splitlines() if "Warning" in line and "site-packages" not in line]

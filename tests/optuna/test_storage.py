@@ -13,6 +13,7 @@ from optuna.trial import TrialState
 from mkbo_plugins.optuna import PretrainedSampler
 from mkbo_plugins.optuna.searchspace import SearchSpace
 from mkbo_plugins.optuna.trials import StudyTrials
+from tests.documents import own_warnings
 from tests.optuna.conftest import DISTRIBUTIONS, objective
 from tests.optuna.worker import NAME, storage_at
 
@@ -47,7 +48,7 @@ def test_two_workers_share_a_study(address, saved):
     for worker in workers:
         out, problem = worker.communicate(timeout=300)
         assert worker.returncode == 0, problem
-        assert "Warning" not in problem.replace("ExperimentalWarning", ""), problem
+        assert not own_warnings(problem.replace("ExperimentalWarning", "")), problem
         numbers += map(int, out.split())
     study = shared_study(address)
     assert sorted(numbers) == [trial.number for trial in study.trials] == list(range(6))
