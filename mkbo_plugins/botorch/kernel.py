@@ -19,7 +19,7 @@ from mkbo_plugins.botorch.differentiable import beside, components
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.botorch.seen import SeenInputs, is_same_view
-from mkbo_plugins.core.components.components import FixedComponents
+from mkbo_plugins.core.components.protocols import FixedComponents
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import DEFAULT_FORM, Form, get_form
 from mkbo_plugins.core.gp.form_model import FormModel, Points

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import numpy as np
 from jaxtyping import Float, Int
 
-from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.components.directed_mean import DirectedMean
+from mkbo_plugins.core.components.protocols import FixedComponents
 from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import DEFAULT_FORM, Form, get_form
 from mkbo_plugins.core.gp.design import upper_confidence_design

@@ -9,7 +9,8 @@ from operator import mul
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
-from mkbo_plugins.core.components.components import COMPONENTS, Component, FromPoint, PretrainedComponents
+from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
+from mkbo_plugins.core.components.protocols import Component, FromPoint
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import of_table
 from mkbo_plugins.core.reweighted.gram import DifferentiableSum
