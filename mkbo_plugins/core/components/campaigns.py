@@ -97,7 +97,7 @@ class Campaigns:
     def pull(self, X: Float[Array, "*batch n d"], upstream: Float[Array, "*batch n M"]) -> Float[Array, "*batch n d"]:
         """Pull a gradient with respect to ``deviations(X)`` back to X."""
         Z = doubled(X)
-        of_kernel = array_namespace(Z).matmul(doubled(upstream), constant(self._centred[0], Z))
+        of_kernel = doubled(upstream) @ constant(self._centred[0], Z)
         return with_dtype(self.kernel.pull(Z, constant(self.points, Z), of_kernel, second=False)[0], X.dtype)
 
     @cached_property
@@ -109,7 +109,7 @@ class Campaigns:
         self, X: Float[Array, "*batch n d"], alpha: Float[np.ndarray, "M P"], bias: Float[np.ndarray, " M"]
     ) -> Float[Array, "*batch n M"]:
         Z = doubled(X)
-        values = array_namespace(Z).matmul(self.kernel.gram(Z, constant(self.points, Z)), constant(alpha.T, Z))
+        values = self.kernel.between(Z, constant(self.points, Z)) @ constant(alpha.T, Z)
         return with_dtype(values + constant(bias, Z), X.dtype)
 
 
@@ -135,7 +135,7 @@ class OfCampaigns:
         pulled = self.campaigns.pull(self.X, self._combined(upstream, of_y))
         if not second:
             return pulled, None
-        transposed = upstream if self.elementwise else array_namespace(upstream).matrix_transpose(upstream)
+        transposed = upstream if self.elementwise else upstream.mT
         return pulled, self.campaigns.pull(self.X if self.Y is None else self.Y, self._combined(transposed, of_x))
 
     def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
@@ -150,10 +150,10 @@ class OfCampaigns:
 
     def _products(self, of_x: Float[Array, "... n M"], of_y: Float[Array, "... m M"]) -> Float[Array, "..."]:
         xp = array_namespace(of_x)
-        return xp.sum(of_x * of_y, axis=-1) if self.elementwise else xp.matmul(of_x, xp.matrix_transpose(of_y))
+        return xp.sum(of_x * of_y, axis=-1) if self.elementwise else (of_x @ of_y.mT)
 
     def _combined(self, upstream: Float[Array, "..."], deviations: Float[Array, "... M"]) -> Float[Array, "... M"]:
         """Return the gradient with respect to the deviations at the points of one argument from those of the other."""
         if self.elementwise:
             return upstream[..., None] * deviations
-        return array_namespace(upstream).matmul(upstream, deviations)
+        return upstream @ deviations

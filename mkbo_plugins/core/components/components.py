@@ -16,7 +16,8 @@ from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.components.from_point import OfCampaignsFromPoint, OfDecisionFromPoint
 from mkbo_plugins.core.components.of_decision import OF_DECISION, Decided, OfDecision, StandardisedDecision
 from mkbo_plugins.core.components.protocols import Component, FromPoint
-from mkbo_plugins.core.evaluation.evaluator import RADII, SLACK, CertifiedEvaluator, Choice
+from mkbo_plugins.core.evaluation.box_features import SLACK, largest_coordinate, smallest_box
+from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
@@ -136,8 +137,7 @@ class PretrainedComponents:
         X
             Points among which are the data and the ends of what is searched.
         """
-        reach = float(array_namespace(X).max(abs(X))) if len(X) else 0.0
-        radius = next((radius for radius in RADII if reach <= radius * SLACK), None)
+        radius = smallest_box(largest_coordinate(X) / SLACK)
         if radius is None or {name for name in names if name in OF_REWEIGHTED} != {"feature_distance"}:
             return self.coarse
         searched = self._searched.get(radius, (), lambda: self._of_box(radius))
@@ -186,7 +186,7 @@ class PretrainedComponents:
 
     def standardised_decision(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n"]:
         """Return values of `standardised` at points (..., n, d), (..., n)."""
-        values = self.standardised.recently_at(X).values
+        values = Decided(self.standardised, X).recent.values
         return array_namespace(values).asarray(values, copy=True)
 
     def components(
@@ -236,7 +236,7 @@ class PretrainedComponents:
                 others = array_namespace(x, Y).concat([Y, x])
                 by_name[name] = KernelGram(self.decision.kernel, x, others, elementwise=False)
             elif name in OF_DECISION:
-                values = self.standardised.recently_at(Y).values
+                values = Decided(self.standardised, Y).recent.values
                 by_name[name] = OfDecisionFromPoint(OF_DECISION[name], Decided(self.standardised, x), values)
                 if name == "moment" and self.campaigns is not None:
                     of_campaigns = OfCampaignsFromPoint(self.campaigns, x, Y)

@@ -46,12 +46,12 @@ class OfCampaignsFromPoint:
     def value(self) -> Float[Array, "1 n"]:
         """Its value."""
         of_x, of_all = self._deviations
-        return array_namespace(of_x).matmul(of_x, of_all.T)
+        return of_x @ of_all.T
 
     def vjp(self, upstream: Float[Array, "k n"], *, second: bool = True) -> tuple[Float[Array, "k d"], None]:
         """Return what `FromPoint.vjp` does."""
         xp = array_namespace(upstream)
-        to_x = xp.matmul(upstream, self._deviations[1])[:, None, :]
+        to_x = (upstream @ self._deviations[1])[:, None, :]
         points = xp.broadcast_to(self.x, (upstream.shape[0], *self.x.shape))
         return self.campaigns.pull(points, to_x)[:, 0, :], None
 

@@ -1,5 +1,6 @@
 """Components that are functions of the standardised decision function at both points."""
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -26,7 +27,7 @@ class Symmetric(NamedTuple):
 
 OF_DECISION: Mapping[str, Symmetric] = MappingProxyType(
     {
-        "moment": Symmetric(lambda left, right: left * right, lambda left, right: right),
+        "moment": Symmetric(operator.mul, lambda left, right: right),
         "decision_distance": Symmetric(lambda left, right: (left - right) ** 2, lambda left, right: 2 * (left - right)),
         "decision": Symmetric(lambda left, right: (left + right) / 2, lambda left, right: 0.5),
     }
@@ -41,12 +42,7 @@ class StandardisedDecision:
     decision: DecisionFunction
     mean: float
     spread: float
-    _recent: ValueCache = field(default_factory=lambda: ValueCache(KEPT_VALUES), init=False, repr=False)
-
-    def recently_at(self, X: Float[Array, "... n d"]) -> "Decided":
-        """Return it at points (..., n, d), with values kept of those seen a moment ago."""
-        found: Decided = self._recent.get("decision", (X,), partial(Decided, self))
-        return found
+    recent: ValueCache = field(default_factory=lambda: ValueCache(KEPT_VALUES), init=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +65,8 @@ class Decided:
     @cached_property
     def recent(self) -> "Decided":
         """The same, with values kept of points seen a moment ago."""
-        return self.decision.recently_at(self.points)
+        found: Decided = self.decision.recent.get("decision", (self.points,), partial(Decided, self.decision))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +81,9 @@ class OfDecision:
     @cached_property
     def value(self) -> Float[Array, "..."]:
         """Its value."""
-        return self.symmetric.function(*self._pairs(self.x.recent, self.y.recent))
+        return self.symmetric.function(
+            *per_pair(self.x.recent.values, self.y.recent.values, elementwise=self.elementwise)
+        )
 
     def vjp(
         self, upstream: Float[Array, "..."], *, second: bool = True
@@ -92,7 +91,7 @@ class OfDecision:
         """Return what `Component.vjp` does."""
         xp = array_namespace(upstream)
         x, y = self.x.recent, self.y.recent
-        left, right = self._pairs(x, y)
+        left, right = per_pair(x.values, y.values, elementwise=self.elementwise)
         to_x = upstream * self.symmetric.derivative(left, right)
         of_x = (to_x if self.elementwise else xp.sum(to_x, axis=-1))[..., None] * x.gradient
         if not second:
@@ -102,7 +101,4 @@ class OfDecision:
 
     def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
         """Return what `Component.composed` does: the value at these very points, without S."""
-        return self.symmetric.function(*self._pairs(self.x, self.y))
-
-    def _pairs(self, x: Decided, y: Decided) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        return per_pair(x.values, y.values, elementwise=self.elementwise)
+        return self.symmetric.function(*per_pair(self.x.values, self.y.values, elementwise=self.elementwise))

@@ -119,7 +119,7 @@ def dot(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     b1, b2, b3, b4 = _slices(b, bits)
 
     def matmul(left: list[Float[Array, "n d"]], right: list[Float[Array, "p d"]]) -> Float[Array, "n p"]:
-        return xp.matmul(xp.concat(left, axis=-1), xp.concat(right, axis=-1).T)
+        return xp.concat(left, axis=-1) @ xp.concat(right, axis=-1).T
 
     hi, lo = two_sum(matmul([a1], [b1]), matmul([a1, a2], [b2, b1]))
     hi, error = two_sum(hi, matmul([a1, a2, a3], [b3, b2, b1]))

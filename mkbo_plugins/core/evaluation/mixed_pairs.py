@@ -53,7 +53,7 @@ class MixedPairSum(PairSum):
             diagonal[poor], error[poor] = finer.diagonal, finer.error
         # What holds for entries, whose other point may be a worse one.
         error = xp.maximum(error, (1 - 4 * EPS) * self.limit * xp.abs(diagonal))
-        return MixedPrepared(self, X, P.half_log_scale, diagonal, error, P.truncation, None, plain)
+        return MixedPrepared(self, X, P.half_log_scale, diagonal, error, P.truncation, plain=plain)
 
     def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Float[Array, "b n m"]:
         """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
@@ -70,7 +70,7 @@ class MixedPairSum(PairSum):
             flat = xp.reshape(gram, (-1,))
             flat[wanting] = self.extended.entries(P, Q, wanting // m, wanting // (n * m) * m + wanting % m)
             gram = xp.reshape(flat, gram.shape)
-        return xp.triu(gram) + xp.matrix_transpose(xp.triu(gram, k=1)) if symmetric else gram
+        return xp.triu(gram) + xp.triu(gram, k=1).mT if symmetric else gram
 
     @cached_property
     def extended(self) -> ExtendedPairSum:

@@ -83,7 +83,7 @@ class PairSum(SumForm):
         """Number of unordered pairs."""
         return self.blocks.pairs
 
-    @property
+    @cached_property
     def terms(self) -> int:
         """Number of terms, at most that of pairs."""
         return self.blocks.terms
@@ -209,15 +209,15 @@ class PairSum(SumForm):
                 some = pairs[index, :]
                 products = some[:, :-2]
                 if self.kernel.exponent_rate is None:
-                    inner = xp.matmul(flat[rows, :], xp.matrix_transpose(products))
+                    inner = flat[rows, :] @ products.mT
                     terms = derivative(inner) * xp.exp(some[:, -2])
                 else:
                     terms = self._terms(arguments[rows, :], some)
                 if values is not None:
                     values[rows] += _weighted_sum(terms, factors[index])
                 if along is not None:
-                    terms = terms * xp.matmul(along[rows, :], xp.matrix_transpose(products))
-                total[rows, :] += xp.matmul(terms * factors[index], products)
+                    terms = terms * (along[rows, :] @ products.mT)
+                total[rows, :] += (terms * factors[index]) @ products
         return xp.reshape(total, U.shape)
 
     def entries(
@@ -281,7 +281,7 @@ class PairSum(SumForm):
         for pairs, factors, _ in self.blocks.rounded(left):
             coefficients = factors * xp.exp(pairs[:, -2])
             for rows in self._row_chunks(U):
-                exponents = xp.matmul(U[rows, :], xp.matrix_transpose(pairs[:, :-2]))
+                exponents = U[rows, :] @ pairs[:, :-2].mT
                 rest[rows] += _weighted_sum(xp.expm1(exponents), coefficients)
         return (rest + float(self.blocks.origin.value.hi)) * xp.exp(-(half_left + half_right))
 
@@ -290,7 +290,7 @@ class PairSum(SumForm):
         xp = array_namespace(U)
         if self.kernel.exponent_rate is None:
             return xp.full_like(U[:, 0], math.inf)
-        return xp.matmul(xp.abs(U), constant(self.blocks.reach / self._near, U))
+        return xp.abs(U) @ constant(self.blocks.reach / self._near, U)
 
     def _arguments(self, U: Float[Array, "m d"], scale: Float[Array, " m"]) -> Float[Array, "m k"]:
         """Return what multiplies a pair in its exponent: the point, 1 and the scale, (m, d + 2)."""
@@ -302,10 +302,10 @@ class PairSum(SumForm):
         """Return the terms of S (m, p), without the factors that their rounded coefficients lack."""
         xp = array_namespace(arguments)
         if self.kernel.exponent_rate is None:
-            inner = xp.matmul(arguments[:, :-2], xp.matrix_transpose(pairs[:, :-2]))
+            inner = arguments[:, :-2] @ pairs[:, :-2].mT
             return self.kernel.series(inner) * xp.exp(pairs[:, -2])
         # The sum of exponent, coefficient and scale in one product, since passes over memory are what costs.
-        return _exponential(xp.matmul(arguments, xp.matrix_transpose(pairs)))
+        return _exponential(arguments @ pairs.mT)
 
     def _meetings(self, arguments: Float[Array, "m k"], pairs: Float[Array, "p k"]) -> Iterator[tuple[Any, Any]]:
         """Yield indices of points and of the pairs of a block that count for them, of few entries together."""
@@ -329,7 +329,7 @@ class PairSum(SumForm):
         xp = array_namespace(X)
         squares = constant(np.asarray(self.kernel.weighted(self.points)) * self.points, X)
         # A pair's exponent is at most the mean of those of its points with themselves: N of them bound all.
-        exponent = (self.kernel.exponent_rate or 0.0) * xp.matmul(X * X, xp.matrix_transpose(squares))
+        exponent = (self.kernel.exponent_rate or 0.0) * ((X * X) @ squares.mT)
         relative = constant(self.log_abs - self.blocks.unit, X)
         half = xp.ceil(xp.max(relative[None, :] + exponent / 2, axis=1) * SCALE_STEPS) / SCALE_STEPS
         if bool(xp.any(half >= FARTHEST_EXPONENT)):
@@ -354,7 +354,7 @@ class PairSum(SumForm):
             for rows, index in self._meetings(arguments, sizes):
                 some, point = sizes[index, :], arguments[rows, :-2]
                 terms = self._terms(arguments[rows, :], some)
-                exponents = xp.matmul(point, xp.matrix_transpose(some[:, :-2]))
+                exponents = point @ some[:, :-2].mT
                 reach[rows] = xp.maximum(reach[rows], xp.max(exponents, axis=1))
                 relative = self._relative_error(exponents + (scale + SPREAD)[rows, None])
                 if self.kernel.exponent_rate is None:
@@ -362,7 +362,7 @@ class PairSum(SumForm):
                     squares[rows] += xp.sum(terms * relative, axis=1)
                     continue
                 # What k terms have in common adds up k times, not like k independent errors.
-                shared = self._unit_error * xp.matmul(sides[rows, :], xp.matrix_transpose(common[index, :]))
+                shared = self._unit_error * (sides[rows, :] @ common[index, :].mT)
                 squares[rows] += xp.sum(terms**2 * (relative**2 + shared**2), axis=1)
                 whole[rows] += xp.sum(terms, axis=1)
         if self.kernel.exponent_rate is None:

@@ -86,8 +86,8 @@ def significant_terms(
         rows = order[start : start + ROWS]
         near = xp.take(arguments, rows, axis=0)
         # The largest exponent over the box that these points span.
-        bound = xp.matmul(positive, xp.max(near, axis=0)) + xp.matmul(negative, xp.min(near, axis=0))
-        rounding = 8 * EPS * xp.matmul(xp.abs(pairs), xp.max(xp.abs(near), axis=0))
+        bound = positive @ xp.max(near, axis=0) + negative @ xp.min(near, axis=0)
+        rounding = 8 * EPS * (xp.abs(pairs) @ xp.max(xp.abs(near), axis=0))
         significant = xp.nonzero(bound + rounding > least)[0]
         if significant.shape[0]:
             yield rows, significant

@@ -91,7 +91,7 @@ class Gram:
         slope = xp.reshape(xp.astype(upstream, xp.float64), self.size)
         if self.symmetric:
             # Points on both sides feel only the symmetric part of a slope.
-            slope = (slope + xp.matrix_transpose(slope)) / 2
+            slope = (slope + slope.mT) / 2
         axis = int(self.size[0] == 1)
         step = self.blocks[0].value.shape[axis]
         slopes = (slope[(slice(None),) * axis + (part,)] for part in chunks(self.size[axis], step))
@@ -152,10 +152,10 @@ def gram(
     made = (shapes, leading, (b, n, m), elementwise, Y is None)
     if 0 in (b, n, m):
         return Gram(xp.zeros(shape, dtype=X.dtype, device=left.device), *made)
-    left = xp.reshape(left, (-1, X.shape[-1])) if alone else _in_batches(left, leading)
-    right = None if right is None else _in_batches(right, leading)
     if n == m == 1 and formula.of_equal_points is not None and (right is None or bool(xp.all(left == right))):
         return Gram(xp.full(shape, formula.of_equal_points, dtype=X.dtype, device=left.device), *made)
+    left = xp.reshape(left, (-1, X.shape[-1])) if alone else _in_batches(left, leading)
+    right = None if right is None else _in_batches(right, leading)
     axis = int(b == 1)
     # Several arrays of a block's size are there at once, of batches with an axis of coordinates on the way back.
     parts = chunks(n, MAX_ENTRIES // 4 // m) if axis else chunks(b, MAX_ENTRIES // 4 // (n * m * X.shape[-1]))
@@ -169,7 +169,7 @@ def gram(
     value = joined([block.value for block in blocks], axis)
     # Cut into runs of rows, the two sides are different sets, whose sums may round differently.
     if others is not right:
-        value = _with_diagonal(formula, (value + xp.matrix_transpose(value)) / 2)
+        value = _with_diagonal(formula, (value + value.mT) / 2)
     return Gram(xp.astype(xp.reshape(value, shape), X.dtype), *made, tuple(blocks))
 
 
@@ -262,7 +262,7 @@ class _Block:
         """Return own and shared points of both arguments, made ready together for one way to evaluate S."""
         different = self.rows[:1] if self.symmetric else self.rows
         sets = [Z for rows in different for Z in (rows.own, rows.shared) if Z.shape[0]]
-        n, m = (rows.own.shape[0] + rows.shared.shape[0] for rows in self.rows)
+        n, m = [rows.own.shape[0] + rows.shared.shape[0] for rows in self.rows]
         # Own points meet those of their own batch alone. Rows count as the matrix whose diagonal they are, so that both
         # are evaluated in the same way.
         apart = 0 if n == m == self.b else self.rows[0].own.shape[0] * self.rows[1].own.shape[0]
@@ -275,11 +275,7 @@ class _Block:
 
     def _side(self, argument: int, index: tuple[Any, ...]) -> Side:
         """Return one argument as a formula sees it, arrays (b, n) or (1, n), indexed."""
-        own, shared = self.points[argument]
-        damping, spread = self.evaluator.log_damping, self.rows[argument].spread
-        of_own = (None,) * 4 if own is None else _seen(own, damping(own.points))
-        of_shared = (None,) * 4 if shared is None else _seen(shared, damping(shared.points))
-        return Side(*[spread(*pair, self.b)[index] for pair in zip(of_own, of_shared, strict=True)])
+        return Side(*[values[index] for values in self._spread(argument, side)])
 
     def _between(self) -> Float[Array, "b n m"]:
         """Return the mantissas of ``S(x * y)``, (b, n, m), own points first."""
@@ -295,7 +291,7 @@ class _Block:
         if shared_x is not None and own_y is not None:
             # The kernel is symmetric: what own points have with shared ones is there already.
             across = of_own[-1] if self.symmetric else self._across(own_y, shared_x)
-            of_shared.append(array_namespace(across).matrix_transpose(across))
+            of_shared.append(across.mT)
         if shared_x is not None and shared_y is not None:
             both = self._kept("between", shared_x, shared_y, lambda: shared_x.form.between(shared_x, shared_y))
             of_shared.append(both if self.b == 1 else array_namespace(both).tile(both, (self.b, 1, 1)))
@@ -328,7 +324,6 @@ class _Block:
         self, slope: Float[Array, "b n m"], *, second: bool
     ) -> tuple[Float[Array, "b n d"], Float[Array, "b m d"] | None]:
         """Pull a gradient with respect to `_between` back to both points, own ones first, the scales held constant."""
-        xp = array_namespace(slope)
         (own_x, shared_x), (own_y, shared_y) = self.points
         k, j = self.rows[0].own_count, self.rows[1].own_count
         x_own: list[Any] = []
@@ -345,7 +340,7 @@ class _Block:
             x_own.append(first)
             (x_shared if self.symmetric else y_shared).append(other)
         if shared_x is not None and own_y is not None and not self.symmetric:
-            first, other = self._vjp_across(own_y, shared_x, xp.matrix_transpose(slope[:, k:, :j]), copies=True)
+            first, other = self._vjp_across(own_y, shared_x, slope[:, k:, :j].mT, copies=True)
             y_own.append(first)
             x_shared.append(other)
         if shared_x is not None and shared_y is not None:
@@ -379,25 +374,32 @@ class _Block:
             return P.form.vjp(P, Q, slope, second=second)
         # Entries between shared points, and their gradients, are the same in all batches; slopes are not.
         gradients = self._kept("gradients", P, Q, lambda: P.form.entry_gradients(P, Q))
-        by_row = xp.matmul(xp.permute_dims(slope, (1, 0, 2)), gradients * Q.points[None, :, :])
+        by_row = xp.permute_dims(slope, (1, 0, 2)) @ (gradients * Q.points[None, :, :])
         of_x = xp.permute_dims(by_row, (1, 0, 2))
         if not second:
             return of_x, None
         to_y = xp.permute_dims(gradients * P.points[:, None, :], (1, 0, 2))
-        return of_x, xp.permute_dims(xp.matmul(xp.permute_dims(slope, (2, 0, 1)), to_y), (1, 0, 2))
+        return of_x, xp.permute_dims(xp.permute_dims(slope, (2, 0, 1)) @ to_y, (1, 0, 2))
 
     def _of_diagonal(self, argument: int) -> Float[Array, "b n d"]:
         """Return the gradient of each diagonal in its point, (b, n, d) or (1, n, d), own points first."""
-        own, shared = (None if P is None else P.diagonal_gradient for P in self.points[argument])
-        return self.rows[argument].spread(own, shared, self.b)
+        (gradient,) = self._spread(argument, lambda P: (P.diagonal_gradient,))
+        return gradient
 
     def _of_damping(self, argument: int) -> Float[Array, "b n d"]:
         """Return the gradient of each log damping in its point, as `_of_diagonal`."""
         return self.evaluator.log_damping_gradient(self._coordinates(argument))
 
     def _coordinates(self, argument: int) -> Float[Array, "b n d"]:
-        own, shared = (None if P is None else P.points for P in self.points[argument])
-        return self.rows[argument].spread(own, shared, self.b)
+        (points,) = self._spread(argument, lambda P: (P.points,))
+        return points
+
+    def _spread(self, argument: int, of: Callable[[Prepared], tuple[Array, ...]]) -> list[Array]:
+        """Return what is made of points of one argument, each (b, n, ...) or (1, n, ...), own points first."""
+        own, shared = self.points[argument]
+        return self.rows[argument].spread(
+            None if own is None else of(own), None if shared is None else of(shared), self.b
+        )
 
 
 def _with_diagonal(formula: Formula, value: Float[Array, "b n n"]) -> Float[Array, "b n n"]:
@@ -409,5 +411,6 @@ def _with_diagonal(formula: Formula, value: Float[Array, "b n n"]) -> Float[Arra
     return xp.where(diagonal, xp.full_like(value, formula.of_equal_points), value)
 
 
-def _seen(P: Prepared, log_damping: Float[Array, " n"]) -> Side:
-    return Side(P.diagonal, P.half_log_scale, log_damping, P.vanishing)
+def side(P: Prepared) -> Side:
+    """Return points made ready by an evaluator as a formula sees them, arrays (n,)."""
+    return Side(P.diagonal, P.half_log_scale, P.log_damping, P.vanishing)

@@ -9,7 +9,7 @@ from mkbo_plugins.core.arrays import Array, array_namespace, equal_points
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.evaluation.prepared import Prepared
 from mkbo_plugins.core.reweighted.formulas import Formula, Side
-from mkbo_plugins.core.reweighted.gram import Gram, gram
+from mkbo_plugins.core.reweighted.gram import Gram, gram, side
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,4 @@ class PointGram:
     @cached_property
     def _sides(self) -> tuple[Side, Side]:
         P, Q = self._ready
-        return self._side(P), self.evaluator.shared("side", Q, Q, lambda: self._side(Q))
-
-    def _side(self, P: Prepared) -> Side:
-        return Side(P.diagonal, P.half_log_scale, self.evaluator.log_damping(P.points), P.vanishing)
+        return side(P), side(Q)
