@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from mkbo_plugins.core import Exponential, Polynomial, SquaredExponential, TaylorSeries, reweight
 from mkbo_plugins.core.evaluation import evaluator, prepared
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
 from mkbo_plugins.core.evaluation.features import monomial_exponents, monomial_weights
 from mkbo_plugins.core.evaluation.monomials import Monomials
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.pair_sum import PairSum, compose
 from mkbo_plugins.core.evaluation.truncation import truncate
 from mkbo_plugins.errors import KernelError
 from tests.core.helpers import (

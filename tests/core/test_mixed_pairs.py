@@ -6,9 +6,10 @@ import torch
 
 from mkbo_plugins.core import SquaredExponential, reweight
 from mkbo_plugins.core.evaluation.evaluator import PAIR_SHARE, CertifiedEvaluator
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
 from mkbo_plugins.core.evaluation.mixed_pairs import MixedPairSum
 from mkbo_plugins.core.evaluation.pair_blocks import SCALE_STEPS
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.pair_sum import PairSum, compose
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mkbo_plugins.core import Exponential, Polynomial, SquaredExponential, reweight
 from mkbo_plugins.core.evaluation import pair_blocks, pair_sum
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
+from mkbo_plugins.core.evaluation.pair_sum import PairSum, compose
 from tests.core.helpers import (
     FAMILIES,
     dimensions,

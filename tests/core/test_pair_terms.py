@@ -9,7 +9,8 @@ import pytest
 from mkbo_plugins.core import SquaredExponential, normalise, reweight
 from mkbo_plugins.core.evaluation import doubledouble as dd
 from mkbo_plugins.core.evaluation import pair_blocks, pair_sum
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
+from mkbo_plugins.core.evaluation.pair_sum import PairSum, compose
 from mkbo_plugins.core.evaluation.pair_terms import PairTerms, merge, significant_terms
 from tests.core.helpers import FAMILIES, numeric_gradient, smallest_eigenvalue
 

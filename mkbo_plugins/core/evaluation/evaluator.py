@@ -25,10 +25,11 @@ from mkbo_plugins.core.evaluation.box_features import (
     largest_coordinate,
     smallest_box,
 )
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
 from mkbo_plugins.core.evaluation.feature_sum import PRODUCT_COST, FeatureSum
 from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.evaluation.mixed_pairs import MixedPairSum
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.pair_sum import PairSum, compose
 from mkbo_plugins.core.evaluation.prepared import VANISHING, Prepared, ScaledSum, SumForm
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.kernels import FreeKernel

@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
 from mkbo_plugins.core.evaluation.features import EPS
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum
+from mkbo_plugins.core.evaluation.pair_sum import PairSum
 from mkbo_plugins.core.evaluation.prepared import Prepared, SumForm, batched
 
 SMALLEST = 1e-100

@@ -36,8 +36,8 @@ from mkbo_plugins.errors import KernelError
 BLOCK_ENTRIES = 1 << 17
 """Entries of one block of exponentials; 1 MiB, so that a block stays in the cache."""
 
-NEAR, EXTENDED_NEAR = 2.0**-6, 2.0**-16
-"""Exponents near zero, where a sum is that at the middle of the frame and a rest; and in double-double arithmetic."""
+NEAR = 2.0**-6
+"""Exponents near zero, where a sum is that at the middle of the frame and a rest."""
 
 FARTHEST_EXPONENT = 2.0**40
 """Half log scales from which on doubles have no room left for what is added to them."""
@@ -401,71 +401,6 @@ class PairSum(SumForm):
         return (6 + (4 + math.sqrt(d)) * exponents) * (2 * EPS)
 
 
-@dataclass(frozen=True, eq=False)
-class ExtendedPairSum(PairSum):
-    """The pair sum of an exponential series in double-double arithmetic, about a hundred times as slow."""
-
-    name = "extended pairs"
-    from_point = SumForm.from_point
-
-    def _sum_far(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
-        xp = array_namespace(left)
-        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
-        total = dd.from_double(xp.zeros_like(half_left))
-        # Which terms vanish is told well enough by the leading parts.
-        arguments = self._arguments(U.hi, -scale.hi)
-        for products, log_size, sign in self.blocks.extended(left):
-            pairs = xp.concat([products.hi, log_size.hi[:, None], xp.ones_like(sign[:, None])], axis=1)
-            for rows, index in self._meetings(arguments, pairs):
-                exponent = dd.dot(_take(U, rows), _take(products, index))
-                exponent = dd.add(exponent, dd.DoubleDouble(log_size.hi[None, index], log_size.lo[None, index]))
-                exponent = dd.add(exponent, dd.DoubleDouble(scale.hi[rows, None], scale.lo[rows, None]))
-                summed = dd.sum_axis(dd.scale(dd.exp(exponent), sign[index]), 1)
-                total.hi[rows], total.lo[rows] = dd.add(_take(total, rows), summed)
-        return total.hi
-
-    def _sum_near(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
-        xp = array_namespace(left)
-        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
-        total = dd.from_double(xp.zeros_like(half_left))
-        for products, log_size, sign in self.blocks.extended(left):
-            coefficients = dd.scale(dd.exp(log_size), sign)
-            coefficients = dd.DoubleDouble(coefficients.hi[None, :], coefficients.lo[None, :])
-            for rows in self._row_chunks(left):
-                terms = dd.multiply(dd.expm1(dd.dot(_take(U, rows), products)), coefficients)
-                total.hi[rows], total.lo[rows] = dd.add(_take(total, rows), dd.sum_axis(terms, 1))
-        origin = self.blocks.origin.value
-        total = dd.add(total, dd.DoubleDouble(*(constant(part, left) for part in origin)))
-        return dd.multiply(total, dd.exp(scale)).hi
-
-    @property
-    def _near(self) -> float:
-        return EXTENDED_NEAR
-
-    def _relative_error(self, exponents: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        return (100 + exponents) * (1e-29 * math.sqrt(self.pairs))
-
-    @property
-    def _unit_error(self) -> float:
-        return 2.0**-104
-
-    @property
-    def _left_out(self) -> float:
-        return 1e-32
-
-
 def compose(
     base: FreeKernel,
     tables: tuple[WeightedPoints, ...],
@@ -491,10 +426,6 @@ def compose(
         )
         log_abs = dd.DoubleDouble(grown.hi.ravel(), grown.lo.ravel())
     return form(base, points, sign, log_abs.hi, log_abs.lo, **settings)
-
-
-def _take(numbers: dd.DoubleDouble, index: Any) -> dd.DoubleDouble:
-    return dd.DoubleDouble(numbers.hi[index, ...], numbers.lo[index, ...])
 
 
 def _exponential(exponent: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -8,8 +8,9 @@ from jaxtyping import Float
 from mkbo_plugins.core.arrays import Array, array_namespace, equal_points
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.evaluation.prepared import Prepared
+from mkbo_plugins.core.reweighted.block import side
 from mkbo_plugins.core.reweighted.formulas import Formula, Side
-from mkbo_plugins.core.reweighted.gram import Gram, gram, side
+from mkbo_plugins.core.reweighted.gram import Gram, gram
 
 
 @dataclass(frozen=True, eq=False)
