@@ -17,7 +17,8 @@ from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
 from mkbo_plugins.core.evaluation.features import monomial_exponents, monomial_weights
 from mkbo_plugins.core.evaluation.monomials import Monomials
-from mkbo_plugins.core.evaluation.pair_sum import PairSum, compose
+from mkbo_plugins.core.evaluation.pair_blocks import compose
+from mkbo_plugins.core.evaluation.pair_sum import PairSum
 from mkbo_plugins.core.evaluation.truncation import truncate
 from mkbo_plugins.errors import KernelError
 from tests.core.helpers import (
@@ -230,7 +231,7 @@ def test_precision_is_raised_where_terms_cancel():
     P, _ = certified(kernel).prepare(X)
     form = P.form
     assert form.name == "mixed pairs"
-    best = compose(kernel.base, kernel.tables, 2, ExtendedPairSum)
+    best = ExtendedPairSum(compose(kernel.base, kernel.tables, 2))
     R = best.prepare(X)
     np.testing.assert_allclose(form.between(P, P), best.between(R, R), rtol=1e-12)
     plain = certified(kernel, choice="pairs")

@@ -29,7 +29,8 @@ from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
 from mkbo_plugins.core.evaluation.feature_sum import PRODUCT_COST, FeatureSum
 from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.evaluation.mixed_pairs import MixedPairSum
-from mkbo_plugins.core.evaluation.pair_sum import PairSum, compose
+from mkbo_plugins.core.evaluation.pair_blocks import PairBlocks, compose
+from mkbo_plugins.core.evaluation.pair_sum import PairSum
 from mkbo_plugins.core.evaluation.prepared import VANISHING, Prepared, ScaledSum, SumForm
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.kernels import FreeKernel
@@ -229,7 +230,7 @@ class CertifiedEvaluator:
     def _absolute(self) -> PairSum:
         """The pair sum of points and coefficients without their signs, so that nothing cancels."""
         tables = tuple(WeightedPoints(np.abs(table.points), np.abs(table.alpha)) for table in self.tables)
-        return compose(self.base, tables, self.dimension)
+        return PairSum(compose(self.base, tables, self.dimension))
 
     def shared(self, key: Hashable, P: Prepared, Q: Prepared, compute: Callable[[], Array]) -> Array:
         """Return a result between points that batches share, kept for as long as they are the points kept ready."""
@@ -276,18 +277,21 @@ class CertifiedEvaluator:
     @cached_property
     def pairs(self) -> PairSum:
         """The pair sum in double precision."""
-        return compose(self.base, self.tables, self.dimension)
+        return PairSum(self._blocks)
 
     @cached_property
     def extended(self) -> PairSum:
         """The pair sum in double-double arithmetic."""
-        return compose(self.base, self.tables, self.dimension, ExtendedPairSum)
+        return ExtendedPairSum(self._blocks)
 
     @cached_property
     def mixed(self) -> PairSum:
         """The pair sum in the least precision that each entry needs."""
-        limit = PAIR_SHARE * self.tolerance
-        return compose(self.base, self.tables, self.dimension, MixedPairSum, limit=limit)
+        return MixedPairSum(self._blocks, PAIR_SHARE * self.tolerance)
+
+    @cached_property
+    def _blocks(self) -> PairBlocks:
+        return compose(self.base, self.tables, self.dimension)
 
     def describe(self) -> str:
         """Return in words how points inside the frame are evaluated."""

@@ -2,11 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, array_namespace, constant
+from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.evaluation import doubledouble as dd
 from mkbo_plugins.core.evaluation.pair_sum import PairSum
 from mkbo_plugins.core.evaluation.prepared import SumForm
@@ -37,11 +36,11 @@ class ExtendedPairSum(PairSum):
         for products, log_size, sign in self.blocks.extended(left):
             pairs = xp.concat([products.hi, log_size.hi[:, None], xp.ones_like(sign[:, None])], axis=1)
             for rows, index in self._meetings(arguments, pairs):
-                exponent = dd.dot(_take(U, rows), _take(products, index))
-                exponent = dd.add(exponent, dd.DoubleDouble(log_size.hi[None, index], log_size.lo[None, index]))
-                exponent = dd.add(exponent, dd.DoubleDouble(scale.hi[rows, None], scale.lo[rows, None]))
+                exponent = dd.dot(U.at(rows), products.at(index))
+                exponent = dd.add(exponent, log_size.at((None, index)))
+                exponent = dd.add(exponent, scale.at((rows, None)))
                 summed = dd.sum_axis(dd.scale(dd.exp(exponent), sign[index]), 1)
-                total.hi[rows], total.lo[rows] = dd.add(_take(total, rows), summed)
+                total.hi[rows], total.lo[rows] = dd.add(total.at(rows), summed)
         return total.hi
 
     def _sum_near(
@@ -55,13 +54,11 @@ class ExtendedPairSum(PairSum):
         U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
         total = dd.from_double(xp.zeros_like(half_left))
         for products, log_size, sign in self.blocks.extended(left):
-            coefficients = dd.scale(dd.exp(log_size), sign)
-            coefficients = dd.DoubleDouble(coefficients.hi[None, :], coefficients.lo[None, :])
+            coefficients = dd.scale(dd.exp(log_size), sign).at((None, slice(None)))
             for rows in self._row_chunks(left):
-                terms = dd.multiply(dd.expm1(dd.dot(_take(U, rows), products)), coefficients)
-                total.hi[rows], total.lo[rows] = dd.add(_take(total, rows), dd.sum_axis(terms, 1))
-        origin = self.blocks.origin.value
-        total = dd.add(total, dd.DoubleDouble(*(constant(part, left) for part in origin)))
+                terms = dd.multiply(dd.expm1(dd.dot(U.at(rows), products)), coefficients)
+                total.hi[rows], total.lo[rows] = dd.add(total.at(rows), dd.sum_axis(terms, 1))
+        total = dd.add(total, self.blocks.origin.value.like(left))
         return dd.multiply(total, dd.exp(scale)).hi
 
     @property
@@ -78,7 +75,3 @@ class ExtendedPairSum(PairSum):
     @property
     def _left_out(self) -> float:
         return 1e-32
-
-
-def _take(numbers: dd.DoubleDouble, index: Any) -> dd.DoubleDouble:
-    return dd.DoubleDouble(numbers.hi[index, ...], numbers.lo[index, ...])

@@ -32,7 +32,7 @@ class MixedPairSum(PairSum):
 
     Parameters
     ----------
-    kernel, points, sign, log_abs, log_low
+    blocks
         As for `PairSum`.
     limit
         Largest relative error of an entry.
@@ -76,4 +76,4 @@ class MixedPairSum(PairSum):
     @cached_property
     def extended(self) -> ExtendedPairSum:
         """The sum in double-double arithmetic."""
-        return ExtendedPairSum(self.kernel, self.points, self.sign, self.log_abs, self.log_low)
+        return ExtendedPairSum(self.blocks)

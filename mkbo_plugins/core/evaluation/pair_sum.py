@@ -15,7 +15,6 @@ probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019), with a m
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,14 +22,11 @@ from array_api_compat import device
 from jaxtyping import Float, Int
 
 from mkbo_plugins.core.arrays import Array, array_namespace, chunks, constant, joined
-from mkbo_plugins.core.evaluation import doubledouble as dd
-from mkbo_plugins.core.evaluation.features import EPS, extended_log_damping
+from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.evaluation.pair_blocks import BLOCK_PAIRS, SCALE_STEPS, SPREAD, PairBlocks
 from mkbo_plugins.core.evaluation.pair_terms import significant_terms
 from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledSum, SumForm, batched
 from mkbo_plugins.core.evaluation.threads import in_threads
-from mkbo_plugins.core.kernels import FreeKernel
-from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.errors import KernelError
 
 BLOCK_ENTRIES = 1 << 17
@@ -52,38 +48,19 @@ class PairSum(SumForm):
 
     Parameters
     ----------
-    kernel
-        The free kernel whose series h is summed.
-    points
-        Weighted points z_i, (N, d).
-    sign
-        Signs of their coefficients c_i, (N,), each -1 or 1.
-    log_abs, log_low
-        Logarithms of the coefficients' absolute values and what rounding took from them, (N,).
+    blocks
+        The pairs.
     """
 
-    kernel: FreeKernel
-    points: Float[np.ndarray, "N d"]
-    sign: Float[np.ndarray, " N"]
-    log_abs: Float[np.ndarray, " N"]
-    log_low: Float[np.ndarray, " N"]
+    blocks: PairBlocks
     name = "pairs"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be computed again, so that copies and pickles stay small."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    @cached_property
-    def blocks(self) -> PairBlocks:
-        """The terms."""
-        return PairBlocks(self.kernel, self.points, self.sign, self.log_abs, self.log_low)
 
     @property
     def pairs(self) -> int:
         """Number of unordered pairs."""
         return self.blocks.pairs
 
-    @cached_property
+    @property
     def terms(self) -> int:
         """Number of terms, at most that of pairs."""
         return self.blocks.terms
@@ -153,7 +130,7 @@ class PairSum(SumForm):
         """Return `between` of a single point P with `entry_gradients`, of the same terms."""
         U = P.points * Q.points
         # Derivatives of a finite series have other terms than its values.
-        if self.kernel.exponent_rate is None or bool(array_namespace(U).any(self._nearness(U) < 1)):
+        if self.blocks.kernel.exponent_rate is None or bool(array_namespace(U).any(self._nearness(U) < 1)):
             return super().from_point(P, Q)
         values = array_namespace(U).zeros_like(Q.half_log_scale)
         gradients = self._derivatives(U, None, P.half_log_scale + Q.half_log_scale, values)
@@ -201,14 +178,14 @@ class PairSum(SumForm):
         xp = array_namespace(U)
         flat, scale = xp.reshape(U, (-1, U.shape[-1])), xp.reshape(log_scale, (-1,)) - 2 * self.blocks.unit
         along = None if V is None else xp.reshape(V, flat.shape)
-        derivative = self.kernel.derivative if V is None else self.kernel.second_derivative
+        derivative = self.blocks.kernel.derivative if V is None else self.blocks.kernel.second_derivative
         arguments = self._arguments(flat, scale)
         total = xp.zeros_like(flat)
         for pairs, factors, _ in self.blocks.rounded(flat):
             for rows, index in self._meetings(arguments, pairs):
                 some = pairs[index, :]
                 products = some[:, :-2]
-                if self.kernel.exponent_rate is None:
+                if self.blocks.kernel.exponent_rate is None:
                     inner = flat[rows, :] @ products.mT
                     terms = derivative(inner) * xp.exp(some[:, -2])
                 else:
@@ -288,7 +265,7 @@ class PairSum(SumForm):
     def _nearness(self, U: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Return bounds on the exponents at points U (m, d) in units of those that are near zero, (m,)."""
         xp = array_namespace(U)
-        if self.kernel.exponent_rate is None:
+        if self.blocks.kernel.exponent_rate is None:
             return xp.full_like(U[:, 0], math.inf)
         return xp.abs(U) @ constant(self.blocks.reach / self._near, U)
 
@@ -301,9 +278,9 @@ class PairSum(SumForm):
     def _terms(self, arguments: Float[Array, "m k"], pairs: Float[Array, "p k"]) -> Float[Array, "m p"]:
         """Return the terms of S (m, p), without the factors that their rounded coefficients lack."""
         xp = array_namespace(arguments)
-        if self.kernel.exponent_rate is None:
+        if self.blocks.kernel.exponent_rate is None:
             inner = arguments[:, :-2] @ pairs[:, :-2].mT
-            return self.kernel.series(inner) * xp.exp(pairs[:, -2])
+            return self.blocks.kernel.series(inner) * xp.exp(pairs[:, -2])
         # The sum of exponent, coefficient and scale in one product, since passes over memory are what costs.
         return _exponential(arguments @ pairs.mT)
 
@@ -327,10 +304,10 @@ class PairSum(SumForm):
     def _half_scale(self, X: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Return half the log scale of points X (m, d) relative to the unit, (m,)."""
         xp = array_namespace(X)
-        squares = constant(np.asarray(self.kernel.weighted(self.points)) * self.points, X)
+        squares = constant(np.asarray(self.blocks.kernel.weighted(self.blocks.points)) * self.blocks.points, X)
         # A pair's exponent is at most the mean of those of its points with themselves: N of them bound all.
-        exponent = (self.kernel.exponent_rate or 0.0) * ((X * X) @ squares.mT)
-        relative = constant(self.log_abs - self.blocks.unit, X)
+        exponent = (self.blocks.kernel.exponent_rate or 0.0) * ((X * X) @ squares.mT)
+        relative = constant(self.blocks.log_abs.hi - self.blocks.unit, X)
         half = xp.ceil(xp.max(relative[None, :] + exponent / 2, axis=1) * SCALE_STEPS) / SCALE_STEPS
         if bool(xp.any(half >= FARTHEST_EXPONENT)):
             raise KernelError(
@@ -357,7 +334,7 @@ class PairSum(SumForm):
                 exponents = point @ some[:, :-2].mT
                 reach[rows] = xp.maximum(reach[rows], xp.max(exponents, axis=1))
                 relative = self._relative_error(exponents + (scale + SPREAD)[rows, None])
-                if self.kernel.exponent_rate is None:
+                if self.blocks.kernel.exponent_rate is None:
                     # They have no scale, so that squares might overflow.
                     squares[rows] += xp.sum(terms * relative, axis=1)
                     continue
@@ -365,7 +342,7 @@ class PairSum(SumForm):
                 shared = self._unit_error * (sides[rows, :] @ common[index, :].mT)
                 squares[rows] += xp.sum(terms**2 * (relative**2 + shared**2), axis=1)
                 whole[rows] += xp.sum(terms, axis=1)
-        if self.kernel.exponent_rate is None:
+        if self.blocks.kernel.exponent_rate is None:
             return squares + 4 * EPS * (1 + reach) * xp.abs(mantissa)
         # So often a partial sum is rounded, which is about as large as the root of the sum of squares, or the result.
         additions = self.terms / BLOCK_PAIRS
@@ -393,39 +370,12 @@ class PairSum(SumForm):
 
     def _relative_error(self, exponents: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Return the relative errors of terms whose exponents add up from numbers of this size, with a margin."""
-        d = self.points.shape[1]
-        if self.kernel.exponent_rate is None:
+        d = self.blocks.points.shape[1]
+        if self.blocks.kernel.exponent_rate is None:
             # A power multiplies the relative error of its base by the degree at most.
-            return (0 * exponents + 8 + d + 4 * self.kernel.degree_limit) * (2 * EPS)
+            return (0 * exponents + 8 + d + 4 * self.blocks.kernel.degree_limit) * (2 * EPS)
         # An absolute error of the exponent is a relative one of the term.
         return (6 + (4 + math.sqrt(d)) * exponents) * (2 * EPS)
-
-
-def compose(
-    base: FreeKernel,
-    tables: tuple[WeightedPoints, ...],
-    dimension: int,
-    form: type[PairSum] = PairSum,
-    **settings: float,
-) -> PairSum:
-    """Return one pair sum over all products of the tables' points: a chain of re-weightings is one by these."""
-    points, sign = np.ones((1, dimension)), np.ones(1)
-    log_abs = dd.from_double(np.zeros(1))
-    for table in tables:
-        used = table.alpha != 0
-        z, alpha = table.points[used], table.alpha[used]
-        points = (points[:, None, :] * z[None, :, :]).reshape(-1, dimension)
-        sign = np.multiply.outer(sign, np.sign(alpha)).ravel()
-        # Products of coefficients of several tables, and their damping, might overflow or vanish.
-        logs = dd.log(np.abs(alpha))
-        if base.damping_rate:
-            logs = dd.add(logs, extended_log_damping(base, z))
-        grown = dd.add(
-            dd.DoubleDouble(log_abs.hi[:, None], log_abs.lo[:, None]),
-            dd.DoubleDouble(logs.hi[None, :], logs.lo[None, :]),
-        )
-        log_abs = dd.DoubleDouble(grown.hi.ravel(), grown.lo.ravel())
-    return form(base, points, sign, log_abs.hi, log_abs.lo, **settings)
 
 
 def _exponential(exponent: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
