@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
 from mkbo_plugins.core.evaluation import doubledouble as dd
-from mkbo_plugins.core.evaluation.pair_sum import PairSum
+from mkbo_plugins.core.evaluation.pair_sum import PairedPoints, PairSum
 from mkbo_plugins.core.evaluation.prepared import SumForm
 
 EXTENDED_NEAR = 2.0**-16
@@ -21,19 +21,13 @@ class ExtendedPairSum(PairSum):
     name = "extended pairs"
     from_point = SumForm.from_point
 
-    def _sum_far(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
-        xp = array_namespace(left)
-        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
-        total = dd.from_double(xp.zeros_like(half_left))
+    def _sum_far(self, met: PairedPoints) -> Float[Array, " m"]:
+        xp = array_namespace(met.left)
+        U, scale = dd.two_product(met.left, met.right), dd.two_sum(-met.half_left, -met.half_right)
+        total = dd.from_double(xp.zeros_like(met.half_left))
         # Which terms vanish is told well enough by the leading parts.
         arguments = self._arguments(U.hi, -scale.hi)
-        for products, log_size, sign in self.blocks.extended(left):
+        for products, log_size, sign in self.blocks.extended(met.left):
             pairs = xp.concat([products.hi, log_size.hi[:, None], xp.ones_like(sign[:, None])], axis=1)
             for rows, index in self._meetings(arguments, pairs):
                 exponent = dd.dot(U.at(rows), products.at(index))
@@ -43,22 +37,15 @@ class ExtendedPairSum(PairSum):
                 total.hi[rows], total.lo[rows] = dd.add(total.at(rows), summed)
         return total.hi
 
-    def _sum_near(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
-        xp = array_namespace(left)
-        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
-        total = dd.from_double(xp.zeros_like(half_left))
-        for products, log_size, sign in self.blocks.extended(left):
+    def _sum_near(self, met: PairedPoints) -> Float[Array, " m"]:
+        U, scale = dd.two_product(met.left, met.right), dd.two_sum(-met.half_left, -met.half_right)
+        total = dd.from_double(array_namespace(met.left).zeros_like(met.half_left))
+        for products, log_size, sign in self.blocks.extended(met.left):
             coefficients = dd.scale(dd.exp(log_size), sign).at((None, slice(None)))
-            for rows in self._row_chunks(left):
+            for rows in self._row_chunks(met.left):
                 terms = dd.multiply(dd.expm1(dd.dot(U.at(rows), products)), coefficients)
                 total.hi[rows], total.lo[rows] = dd.add(total.at(rows), dd.sum_axis(terms, 1))
-        total = dd.add(total, self.blocks.origin.value.like(left))
+        total = dd.add(total, self.blocks.origin.value.like(met.left))
         return dd.multiply(total, dd.exp(scale)).hi
 
     @property

@@ -15,7 +15,7 @@ probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019), with a m
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device
@@ -40,6 +40,15 @@ FARTHEST_EXPONENT = 2.0**40
 
 SUMMED_AT_ONCE = 1 << 6
 """Terms that BLAS adds up, in whatever order."""
+
+
+class PairedPoints(NamedTuple):
+    """Points paired row by row, (m, d) each, with half their log scales relative to the unit, (m,) each."""
+
+    left: Float[Array, "m d"]
+    right: Float[Array, "m d"]
+    half_left: Float[Array, " m"]
+    half_right: Float[Array, " m"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +90,7 @@ class PairSum(SumForm):
         A scale chosen anew may be another by one step: before it is rounded up it depends on the order of additions.
         """
         half = half_log_scale - self.blocks.unit
-        diagonal = self._sum(X, X, half, half)
+        diagonal = self._sum(PairedPoints(X, X, half, half))
         error = self._error(X * X, 2 * half, diagonal)
         return Prepared(self, X, half_log_scale, diagonal, error, array_namespace(X).zeros_like(error))
 
@@ -148,7 +157,7 @@ class PairSum(SumForm):
         # A scale belongs to a point; u has that of a point whose square is |u|.
         root = xp.sqrt(xp.abs(flat))
         half = self._half_scale(root)
-        mantissa = self._sum(flat, xp.ones_like(flat), half, half)
+        mantissa = self._sum(PairedPoints(flat, xp.ones_like(flat), half, half))
         error = self._error(xp.abs(flat), 2 * half, mantissa)
         scale = 2 * (half + self.blocks.unit)
         return ScaledSum(*(xp.reshape(value, U.shape[:-1]) for value in (mantissa, error, scale)))
@@ -207,60 +216,41 @@ class PairSum(SumForm):
             i, j = xp.asarray(rows[run], device=place), xp.asarray(columns[run], device=place)
             half_left = xp.take(P.half_log_scale, i) - self.blocks.unit
             half_right = xp.take(Q.half_log_scale, j) - self.blocks.unit
-            return self._sum(xp.take(P.points, i, axis=0), xp.take(Q.points, j, axis=0), half_left, half_right)
+            left, right = xp.take(P.points, i, axis=0), xp.take(Q.points, j, axis=0)
+            return self._sum(PairedPoints(left, right, half_left, half_right))
 
         largest = MAX_ENTRIES // 8 // max(1, P.points.shape[1])
         return joined(in_threads(summed, rows.size, largest, rows.size * self.terms, P.points), axis=0)
 
-    def _sum(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
-        """Return S(left * right) in units of the scales of both, (m,), for points (m, d)."""
-        xp = array_namespace(left)
-        near = self._nearness(left * right) < 1
-        if not bool(xp.any(near)):
-            return self._sum_far(left, right, half_left, half_right)
-        total = xp.zeros_like(half_left)
+    def _sum(self, met: PairedPoints) -> Float[Array, " m"]:
+        """Return S(left * right) in units of the scales of both, (m,)."""
+        near = self._nearness(met.left * met.right) < 1
+        if not bool(near.any()):
+            return self._sum_far(met)
+        total = array_namespace(near).zeros_like(met.half_left)
         for rows, summed in ((near, self._sum_near), (~near, self._sum_far)):
-            total[rows] = summed(left[rows, :], right[rows, :], half_left[rows], half_right[rows])
+            total[rows] = summed(PairedPoints(*(part[rows, ...] for part in met)))
         return total
 
-    def _sum_far(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
-        xp = array_namespace(left)
-        arguments = self._arguments(left * right, half_left + half_right)
-        total = xp.zeros_like(half_left)
+    def _sum_far(self, met: PairedPoints) -> Float[Array, " m"]:
+        arguments = self._arguments(met.left * met.right, met.half_left + met.half_right)
+        total = array_namespace(arguments).zeros_like(met.half_left)
         # Pairs come in the outer loop: where they are too many to be stored, a block is made once.
-        for pairs, factors, _ in self.blocks.rounded(left):
+        for pairs, factors, _ in self.blocks.rounded(met.left):
             for rows, index in self._meetings(arguments, pairs):
                 total[rows] += _weighted_sum(self._terms(arguments[rows, :], pairs[index, :]), factors[index])
         return total
 
-    def _sum_near(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
+    def _sum_near(self, met: PairedPoints) -> Float[Array, " m"]:
         """Return `_sum` as that at the middle of the frame and a rest of terms ``exp(e) - 1``."""
-        xp = array_namespace(left)
-        U, rest = left * right, xp.zeros_like(half_left)
-        for pairs, factors, _ in self.blocks.rounded(left):
+        xp = array_namespace(met.left)
+        U, rest = met.left * met.right, xp.zeros_like(met.half_left)
+        for pairs, factors, _ in self.blocks.rounded(met.left):
             coefficients = factors * xp.exp(pairs[:, -2])
             for rows in self._row_chunks(U):
                 exponents = U[rows, :] @ pairs[:, :-2].mT
                 rest[rows] += _weighted_sum(xp.expm1(exponents), coefficients)
-        return (rest + float(self.blocks.origin.value.hi)) * xp.exp(-(half_left + half_right))
+        return (rest + float(self.blocks.origin.value.hi)) * xp.exp(-(met.half_left + met.half_right))
 
     def _nearness(self, U: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Return bounds on the exponents at points U (m, d) in units of those that are near zero, (m,)."""
