@@ -8,7 +8,7 @@ from botorch.utils.datasets import SupervisedDataset
 from mkbo_plugins.ax.storage import recall
 from mkbo_plugins.botorch import PretrainedMean
 from mkbo_plugins.botorch.models import LogNoiseGP
-from mkbo_plugins.covariance.base import Directions
+from mkbo_plugins.covariance.directions import Directions
 
 
 class DirectedGP(LogNoiseGP):

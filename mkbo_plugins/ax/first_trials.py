@@ -29,7 +29,8 @@ from mkbo_plugins.core.components.several import SeveralTables
 from mkbo_plugins.core.gp.design import distance_to_front, upper_confidence_design
 from mkbo_plugins.core.gp.feasibility import is_discredited
 from mkbo_plugins.core.gp.spacing import Spacing, least_distance, scattered_design
-from mkbo_plugins.covariance.base import Covariance, turned
+from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.directions import turned
 from mkbo_plugins.covariance.pretrained import trained
 from mkbo_plugins.errors import MkboError, SpaceWarning
 

@@ -19,7 +19,8 @@ from mkbo_plugins.ax.storage import attach, is_whole, remember
 from mkbo_plugins.ax.surrogate import OBJECTIVE, Covariances, as_pairs, known_directions, pretrained_surrogate_spec
 from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
 from mkbo_plugins.core.mixture.parts import PART
-from mkbo_plugins.covariance.base import Covariance, Directions
+from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.directions import Directions
 from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.covariance.target import for_levels, warn_of_new_levels
 from mkbo_plugins.errors import MkboError, SpaceError

@@ -14,7 +14,8 @@ from mkbo_plugins.ax.storage import remember
 from mkbo_plugins.botorch import PretrainedKernel
 from mkbo_plugins.botorch.models import LogNoiseGP
 from mkbo_plugins.core.forms import DEFAULT_FORM
-from mkbo_plugins.covariance.base import Covariance, Directions
+from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.directions import Directions
 from mkbo_plugins.covariance.target import for_levels
 from mkbo_plugins.errors import MkboError, SpaceError
 from mkbo_plugins.space.described import Described

@@ -17,7 +17,8 @@ from mkbo_plugins.baybe.searchspace import target_space
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.core.forms import DEFAULT_FORM
-from mkbo_plugins.covariance.base import Covariance, Direction, Directions, check_covariance
+from mkbo_plugins.covariance.base import Covariance, check_covariance
+from mkbo_plugins.covariance.directions import Direction, Directions
 from mkbo_plugins.covariance.target import for_levels, warn_of_new_levels
 from mkbo_plugins.errors import ArtefactError
 from mkbo_plugins.space.levels import levels_by_name

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mkbo_plugins.core.components.beside import components_beside
-from mkbo_plugins.core.components.components import Component, FixedComponents
+from mkbo_plugins.core.components.protocols import Component, FixedComponents
 from mkbo_plugins.core.evaluation.prepared import SumForm
 
 Evaluated = Callable[..., Mapping[str, Component]]

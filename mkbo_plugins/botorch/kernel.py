@@ -19,7 +19,7 @@ from mkbo_plugins.botorch.differentiable import beside, components
 from mkbo_plugins.botorch.frame import NamedFrame
 from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.botorch.seen import SeenInputs, is_same_view
-from mkbo_plugins.core.components.components import FixedComponents
+from mkbo_plugins.core.components.protocols import FixedComponents
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import DEFAULT_FORM, Form, get_form
 from mkbo_plugins.core.gp.form_model import FormModel, Points
@@ -89,7 +89,8 @@ class PretrainedKernel(Kernel):
         )
         if self.stock is not None:
             fit_logarithm(self.stock, "lengthscale")
-        for name in self.form.hyperparameters:
+        self._scales = tuple(self.form.hyperparameters)
+        for name in self._scales:
             self._register_scale(name)
         self._recent = ValueCache(KEPT_COMPONENTS)
         self._framed = SeenInputs()
@@ -111,10 +112,9 @@ class PretrainedKernel(Kernel):
     def batch_shape(self) -> torch.Size:
         """Shape of each scale."""
         # Hosts that pick outputs shorten it once for each parameter.
-        first = next(iter(self.form.hyperparameters), None)
-        if first is None:
+        if not self._scales:
             return self._batch_shape if self.stock is None else self.stock.batch_shape
-        return getattr(self, f"raw_{first}").shape
+        return getattr(self, f"raw_{self._scales[0]}").shape
 
     @batch_shape.setter
     def batch_shape(self, val: torch.Size) -> None:
@@ -180,13 +180,14 @@ class PretrainedKernel(Kernel):
         x2 = x1 if same else self._columns(x2)
         z1 = x1[..., : self.frame_dims]
         z2 = z1 if same else x2[..., : self.frame_dims]
-        names = tuple(self.form.parts)
+        form = self.form
+        names = tuple(form.parts)
         parts = self._kept((names, diag), z1, z2, partial(self._evaluate, names, diag=diag))
         stock = None
         if self.stock is not None:
             s1, s2 = self._stock_inputs(x1), self._stock_inputs(x2)
             stock = self.stock(s1, s2, diag=True) if diag else self.stock(s1, s2).to_dense()
-        return self._combined(parts, stock, (..., None) if diag else (..., None, None))
+        return self._combined(form, parts, stock, (..., None) if diag else (..., None, None))
 
     def beside(self, x: Float[Tensor, "... q d"], known: Float[Tensor, "... n d"]) -> Float[Tensor, "... q nq"]:
         """Return the covariance between points and, one after the other, known points and the points themselves.
@@ -196,14 +197,15 @@ class PretrainedKernel(Kernel):
         """
         x, known = self.columns(x), self.columns(known)
         z, others = x[..., : self.frame_dims], known[..., : self.frame_dims]
-        names = tuple(self.form.parts)
+        form = self.form
+        names = tuple(form.parts)
         parts = self._kept((names, "beside"), z, others, partial(self._evaluate_beside, names))
         stock = None
         if self.stock is not None:
             s, of_others = self._stock_inputs(x), self._stock_inputs(known)
             both = torch.cat([of_others.expand(*s.shape[:-2], *of_others.shape[-2:]), s], dim=-2)
             stock = self.stock(s, both).to_dense()
-        return self._combined(parts, stock, (..., None, None))
+        return self._combined(form, parts, stock, (..., None, None))
 
     def columns(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch k"]:
         """Return frame coordinates and stock inputs, (..., k), of inputs as a model passes them, (..., d)."""
@@ -221,10 +223,13 @@ class PretrainedKernel(Kernel):
         return x
 
     def _combined(
-        self, parts: tuple[Float[Tensor, "..."], ...], stock: Float[Tensor, "..."] | None, index: tuple[Any, ...]
+        self,
+        form: Form,
+        parts: tuple[Float[Tensor, "..."], ...],
+        stock: Float[Tensor, "..."] | None,
+        index: tuple[Any, ...],
     ) -> Float[Tensor, "..."]:
-        """Return the form of parts, the stock covariance and the learned scales, indexed to be of their shape."""
-        form = self.form
+        """Return a form of parts, the stock covariance and the learned scales, indexed to be of their shape."""
         scales = {name: self.scale(name)[index] for name in form.hyperparameters}
         return form.covariance(dict(zip(form.parts, parts, strict=True)), stock, scales)
 
@@ -315,7 +320,7 @@ class PretrainedKernel(Kernel):
     @property
     def log_hyperparameters(self) -> Float[Tensor, " p"]:
         """Logarithms of the scales and the length scales, as `form_model` takes them."""
-        scales = [getattr(self, f"raw_{name}") for name in self.form.hyperparameters]
+        scales = [getattr(self, f"raw_{name}") for name in self._scales]
         lengths = [] if self.stock is None else [self.stock.lengthscale.log()]
         return torch.cat([value.detach().double().reshape(-1) for value in (*scales, *lengths)])
 
@@ -338,7 +343,7 @@ class PretrainedKernel(Kernel):
             return self
         index = index if isinstance(index, tuple) else (index,)
         new = copy.deepcopy(self)
-        for name in self.form.hyperparameters:
+        for name in self._scales:
             parameter = getattr(new, f"raw_{name}")
             parameter.data = parameter.data[index]
             new.batch_shape = parameter.shape

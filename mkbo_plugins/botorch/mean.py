@@ -7,7 +7,8 @@ from torch import Tensor
 
 from mkbo_plugins.botorch.differentiable import components
 from mkbo_plugins.botorch.frame import NamedFrame
-from mkbo_plugins.covariance.base import Covariance, Directions
+from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.directions import Directions
 from mkbo_plugins.errors import ArtefactError
 
 

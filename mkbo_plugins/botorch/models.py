@@ -26,7 +26,8 @@ from mkbo_plugins.botorch.logarithms import fit_logarithm
 from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.spread import check_spread
-from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
+from mkbo_plugins.covariance.base import Covariance, check_covariance
+from mkbo_plugins.covariance.directions import Directions
 from mkbo_plugins.covariance.target import for_target
 from mkbo_plugins.errors import KernelError, MkboError, TableError, TableWarning
 from mkbo_plugins.space.levels import levels_by_name

@@ -21,7 +21,8 @@ from mkbo_plugins.botorch.requirements import RequiredModels
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
 from mkbo_plugins.core.spread import check_spread
-from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
+from mkbo_plugins.covariance.base import Covariance, check_covariance
+from mkbo_plugins.covariance.directions import Directions
 from mkbo_plugins.covariance.pretrained import trained
 from mkbo_plugins.covariance.target import for_target
 from mkbo_plugins.errors import MkboError

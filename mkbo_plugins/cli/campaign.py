@@ -10,7 +10,8 @@ from jaxtyping import Float
 
 from mkbo_plugins.cli.options import DirectionName
 from mkbo_plugins.core.forms import of_table
-from mkbo_plugins.covariance.base import Covariance, Directions
+from mkbo_plugins.covariance.base import Covariance
+from mkbo_plugins.covariance.directions import Directions
 from mkbo_plugins.errors import SpaceError, TableError
 from mkbo_plugins.messages.hints import did_you_mean
 from mkbo_plugins.messages.rows import RowNames

@@ -107,8 +107,9 @@ class _Names:
 
     def similar(self, parts: Mapping[str, Array], scales: Mapping[str, Array]) -> Array:
         """Return the sum over tables of a scale times the long-tailed profile of the feature distance."""
-        distances, widths, value = self.each("feature_distance"), self.each("feature_scale"), 0.0
-        for e, d, s in zip(self.each("similarity_scale"), distances, widths, strict=True):
+        distances, widths = _each("feature_distance", self.tables), _each("feature_scale", self.tables)
+        value = 0.0
+        for e, d, s in zip(_each("similarity_scale", self.tables), distances, widths, strict=True):
             value = value + scales[e] * rational_quadratic_profile(parts[d], scales[s])
         return value
 

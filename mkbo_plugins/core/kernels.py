@@ -147,8 +147,7 @@ class FreeKernel(ABC):
 
     def log_damping(self, X: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
         """Return the logarithm of the damping of each point, (..., n) for points (..., n, d)."""
-        xp = array_namespace(X)
-        return -self.damping_rate * xp.sum(self.weighted(X) * X, axis=-1)
+        return -self.damping_rate * array_namespace(X).sum(self.weighted(X) * X, axis=-1)
 
     def _evaluate(self, c: Float[Array, "..."], log_damping: Float[Array, "..."]) -> Float[Array, "..."]:
         xp = array_namespace(c)
@@ -182,9 +181,11 @@ class FreeKernel(ABC):
     def gram(self, X: Array, Y: Array | None = None) -> Float[Array, "... n m"]:
         """Return the Gram matrix K_2(X_i, Y_j), (..., n, n'), for points (..., n, d) and (..., n', d)."""
         X, Y = gram_points(X, Y, self.dimension)
-        Y = X if Y is None else Y
-        xp = array_namespace(X, Y)
-        c = xp.matmul(self.weighted(X), xp.matrix_transpose(Y))
+        return self.between(X, X if Y is None else Y)
+
+    def between(self, X: Float[Array, "... n d"], Y: Float[Array, "... m d"]) -> Float[Array, "... n m"]:
+        """Return `gram` of points that are known to be as it demands."""
+        c = self.weighted(X) @ Y.mT
         return self._evaluate(c, self.log_damping(X)[..., :, None] + self.log_damping(Y)[..., None, :])
 
     def pull(
@@ -200,21 +201,21 @@ class FreeKernel(ABC):
         Of a single X, several gradients are pulled back at once.
         """
         xp = array_namespace(X, Y)
-        c = xp.matmul(self.weighted(X), xp.matrix_transpose(Y))
+        c = self.weighted(X) @ Y.mT
         if self.exponent_rate is None:
             slope = upstream * self.derivative(c)
         else:
             log_damping = self.log_damping(X)[..., :, None] + self.log_damping(Y)[..., None, :]
             slope = upstream * xp.exp(self.exponent_rate * c + log_damping)
         of_x = self._pull(slope, X, Y)
-        return of_x, self._pull(xp.matrix_transpose(slope), Y, X) if second else None
+        return of_x, self._pull(slope.mT, Y, X) if second else None
 
     def _pull(
         self, slope: Float[Array, "... n m"], X: Float[Array, "... #n d"], Y: Float[Array, "... #m d"]
     ) -> Float[Array, "... n d"]:
         """Pull a gradient with respect to the exponents, or the arguments of the series, (..., n, n'), back to X."""
         xp = array_namespace(slope)
-        of_x = (self.exponent_rate or 1.0) * xp.matmul(slope, Y)
+        of_x = (self.exponent_rate or 1.0) * (slope @ Y)
         if self.damping_rate:
             of_x = of_x - 2 * self.damping_rate * xp.sum(slope, axis=-1)[..., None] * X
         return self.weighted(of_x)

@@ -1,28 +1,24 @@
 """What every covariance has: what optimisers ask of it, designs and verdicts, and its saved form."""
 
 import math
-import os
-import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from mkbo_plugins.core.components.components import FixedComponents
 from mkbo_plugins.core.components.directed_mean import DirectedMean
+from mkbo_plugins.core.components.protocols import FixedComponents
 from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import DEFAULT_FORM, Form, get_form
 from mkbo_plugins.core.gp.design import upper_confidence_design
-from mkbo_plugins.core.gp.spacing import Spacing, least_distance
-from mkbo_plugins.covariance.container import NewerVersionError, digest, pack, read, unpack, write
-from mkbo_plugins.covariance.content import Reader
-from mkbo_plugins.covariance.limits import MOST_BYTES
-from mkbo_plugins.errors import ArtefactError, KernelError, MkboError, SpaceError, SpaceWarning, TableError
+from mkbo_plugins.core.gp.spacing import Spacing
+from mkbo_plugins.covariance.directions import Directions, signs_of
+from mkbo_plugins.covariance.saved import Saved
+from mkbo_plugins.covariance.starting_points import starting_points
+from mkbo_plugins.errors import KernelError, MkboError, SpaceError, TableError
 from mkbo_plugins.space.levels import widened
 from mkbo_plugins.space.parameters import Frame, FurtherLevels, is_finite_number, is_number
 from mkbo_plugins.space.space import ParameterSpace, as_array
@@ -31,15 +27,9 @@ if TYPE_CHECKING:
     from mkbo_plugins.core.gp.bayes_factor import Verdict
 
 GRAM_FORMS = ("base", "reweighted", "normalised", "two_layer", "moment")
-Direction: TypeAlias = Literal["same", "opposite", "unknown"]
-Directions: TypeAlias = Direction | Sequence[Direction]
-"""One direction for all tables, or one for each."""
-
-_SIGNS: Mapping[str, float] = MappingProxyType({"same": 1.0, "opposite": -1.0, "unknown": 0.0})
-_TURNED: Mapping[str, Any] = MappingProxyType({"same": "opposite", "opposite": "same"})
 
 
-class Covariance(ABC):
+class Covariance(Saved):
     """A covariance function pre-trained on one table or on several.
 
     Attributes
@@ -51,11 +41,6 @@ class Covariance(ABC):
     fixed
         The parts that no optimiser refits, over frame coordinates.
     """
-
-    def __init_subclass__(cls, kind: str | None = None) -> None:
-        """Let files whose content has the key `kind` be read as this class."""
-        if kind is not None:
-            _KINDS[kind] = cls
 
     if TYPE_CHECKING:  # fields of the one class are computed in the other
 
@@ -138,11 +123,6 @@ class Covariance(ABC):
         """
         return get_form(name, self.tables)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the canonical content, as hexadecimal digits."""
-        return digest(self.to_content())
-
     def to_coordinates(self, X: Any) -> Float[np.ndarray, "n d"]:
         """Return frame coordinates, (n, d), of points in raw units, as `ParameterSpace.to_raw` accepts them."""
         return np.asarray(self.space.to_coordinates(self.space.to_raw(X), self.frame))
@@ -156,13 +136,7 @@ class Covariance(ABC):
             If `direction` is neither one of the three words nor one of them for each table, or known where nothing was
             trained that predicts.
         """
-        words: list[Any] = list(direction) if isinstance(direction, (list, tuple)) else [direction] * self.tables
-        for word in words:
-            if not isinstance(word, str) or word not in _SIGNS:
-                raise KernelError(f"direction must be 'same', 'opposite' or 'unknown', got {word!r}")
-        if len(words) != self.tables:
-            raise KernelError(f"direction must be one word, or one for each of {self.tables} tables, got {len(words)}")
-        return tuple(_SIGNS[word] for word in words)
+        return signs_of(direction, self.tables)
 
     def is_directed(self, direction: Directions, form: str) -> bool:
         """Return whether a model of a form has a mean that tables direct: whether the direction of one is known.
@@ -290,26 +264,8 @@ class Covariance(ABC):
             If the space has no room for so many points at that distance, so that some are nearer.
         """
         known = any(self.signs(direction))
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise KernelError(f"n must be a whole number of at least 1, got {n!r}")
-        raw = self.space.sobol(max(1024, 8 * n), seed)
-        raw = raw[np.sort(np.unique(raw, axis=0, return_index=True)[1])]
-        if len(raw) < n:
-            raise KernelError(f"n = {n} asks for more points than the {len(raw)} different ones found; ask for fewer")
-        if not known:
-            return self.space.from_raw(raw[:n])
-        Z, unit = (np.asarray(self.space.to_coordinates(raw, frame)) for frame in (self.frame, "unit"))
-        spacing = Spacing(unit, unit[:0], least_distance(len(self.space.names)))
-        picked = self.first_design(Z, direction, n, present=Z[:0], spacing=spacing)
-        clearances = spacing.clearances(picked)
-        if clearances.min() < spacing.least:
-            warnings.warn(
-                f"the space has no room for {n} points at a distance of {spacing.least:.2g} in units of ranges; the "
-                f"nearest two are {clearances.min():.2g} apart. Ask for fewer, or take them as they are",
-                SpaceWarning,
-                stacklevel=2,
-            )
-        return self.space.from_raw(raw[picked])
+        choose = partial(self.first_design, direction=direction) if known else None
+        return starting_points(self.space, self.frame, n, seed, choose)
 
     def verdict(self, X: Any, y: Any, form: str = DEFAULT_FORM) -> "Verdict":
         """Return whether what the tables say helps a target, and whether a form suits it.
@@ -346,103 +302,6 @@ class Covariance(ABC):
         # Every parameter is a table's, so that a form without a stock covariance has no stock inputs.
         as_used = None if self.form(form).uses_stock else Points(frame, unit[:, :0])
         return judge(self.fixed, Points(frame, unit), values, form=form, as_used=as_used)
-
-    @abstractmethod
-    def to_content(self) -> dict[str, Any]:
-        """Return what a saved file holds of the covariance, as plain values; raises `ArtefactError` where it cannot."""
-
-    @classmethod
-    @abstractmethod
-    def from_content(cls, content: Reader) -> Self:
-        """Return the covariance that `to_content` gave this content for; raises `MkboError` where it is none."""
-
-    def to_bytes(self) -> bytes:
-        """Return the bytes of a saved file, after checking that they read back to this covariance.
-
-        Raises
-        ------
-        ArtefactError
-            If the covariance holds something no file can.
-        """
-        try:
-            data = pack(self.to_content())
-            if len(data) > MOST_BYTES:
-                raise ArtefactError(
-                    f"its file of {len(data) / 2**20:.1f} MiB is larger than {MOST_BYTES // 2**20} MiB; train it on "
-                    "fewer rows, max_rows (--max-rows), or fewer campaigns or tables"
-                )
-            faithful = Covariance.from_bytes(data) == self
-        except ArtefactError as error:
-            raise ArtefactError(f"this covariance cannot be saved: {error}") from error
-        except (TypeError, ValueError) as error:
-            raise ArtefactError(
-                f"this covariance cannot be saved: {error}; train it again with plain numbers"
-            ) from error
-        if not faithful:
-            raise ArtefactError(
-                "this covariance cannot be saved: it does not read back the same; train it with pretrain"
-            )
-        return data
-
-    @staticmethod
-    def from_bytes(data: bytes) -> "Covariance":
-        """Return the covariance saved as `data`; raises `ArtefactError` unless it is exactly as `to_bytes` gives it."""
-        content = unpack(data)
-        # Contents of no kind are read as a single table's, to say what is missing.
-        kind = next((kind for kind in _KINDS if kind in content), "record")
-        try:
-            cov = _KINDS[kind].from_content(Reader(content, ""))
-        except ArtefactError:
-            raise
-        except MkboError as error:
-            raise ArtefactError(f"its content has no meaning: {error!s:.500}") from error
-        if pack(cov.to_content()) != data:
-            raise ArtefactError("its content is not as this version writes it")
-        return cov
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the covariance to a file, atomically: an existing file is replaced as a whole or not at all.
-
-        Returns
-        -------
-        Path
-            The file written.
-
-        Raises
-        ------
-        ArtefactError
-            If the file cannot be written, or the covariance holds something no file can.
-        """
-        write(Path(path), self.to_bytes())
-        return Path(path)
-
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> Any:
-        """Read a covariance written by `save`: a `PretrainedCovariance`, `CombinedCovariance` or `MixtureCovariance`.
-
-        Raises
-        ------
-        ArtefactError
-            If the file is missing, damaged, altered, of another kind, or of a newer version.
-        """
-        data = read(Path(path))
-        try:
-            return Covariance.from_bytes(data)
-        except NewerVersionError as error:
-            raise ArtefactError(f"{path}: {error}; upgrade mkbo_plugins") from error
-        except ArtefactError as error:
-            raise ArtefactError(f"{path}: {error}; take a fresh copy, or save the covariance again") from error
-
-
-_KINDS: dict[str, type[Covariance]] = {}
-"""Kinds of covariances by the key that tells a saved one."""
-
-
-def turned(direction: Directions) -> Directions:
-    """Return directions of values as directions of good experiments, where these have small ones."""
-    if isinstance(direction, str):
-        return _TURNED.get(direction, direction)
-    return [_TURNED.get(word, word) for word in direction]
 
 
 def check_covariance(cov: Any) -> None:

@@ -12,8 +12,9 @@ from mkbo_plugins.core.evaluation.evaluator import Choice
 from mkbo_plugins.core.forms import Form
 from mkbo_plugins.core.mixture.kernel_mixture import KernelMixture
 from mkbo_plugins.core.mixture.parts import PART, MixtureParts
-from mkbo_plugins.covariance.base import Covariance, Directions
+from mkbo_plugins.covariance.base import Covariance
 from mkbo_plugins.covariance.content import Reader, decode_space, encode_space
+from mkbo_plugins.covariance.directions import Directions
 from mkbo_plugins.covariance.limits import ERROR, SCALE, SHARE
 from mkbo_plugins.errors import KernelError
 from mkbo_plugins.space.parameters import FRAMES, Frame, FurtherLevels

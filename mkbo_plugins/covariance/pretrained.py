@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from mkbo_plugins.core.components.campaigns import Campaigns
 from mkbo_plugins.core.components.components import PretrainedComponents
 from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.components.directed_mean import DirectedMean
@@ -17,9 +16,8 @@ from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.gp.design import portfolio_design
 from mkbo_plugins.core.gp.spacing import Spacing
-from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile
-from mkbo_plugins.covariance.base import Covariance, Directions, check_gram, finite
+from mkbo_plugins.covariance.base import Covariance, check_gram, finite
 from mkbo_plugins.covariance.campaigns import (
     CampaignRecord,
     SharedFit,
@@ -36,11 +34,12 @@ from mkbo_plugins.covariance.content import (
     encode_points,
     encode_space,
 )
+from mkbo_plugins.covariance.directions import Directions
 from mkbo_plugins.covariance.limits import CANCELLED, DIAGONAL, SPREAD, TABLES, VALUE
 from mkbo_plugins.covariance.ranked import RankedTarget
 from mkbo_plugins.covariance.record import TrainingRecord
+from mkbo_plugins.covariance.widening import widened_components
 from mkbo_plugins.errors import ArtefactError, KernelError, TableError
-from mkbo_plugins.space.levels import widened_points, widened_weights
 from mkbo_plugins.space.parameters import FRAMES, Frame, FurtherLevels
 from mkbo_plugins.space.space import ParameterSpace, as_array
 
@@ -222,20 +221,7 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         return replace(self, fixed=replace(self.fixed, choice=choice, tolerance=tolerance))
 
     def _widened(self, space: ParameterSpace, new: Mapping[str, FurtherLevels]) -> "PretrainedCovariance":
-        def points(table: WeightedPoints) -> WeightedPoints:
-            return WeightedPoints(widened_points(table.points, self.space, new), table.alpha)
-
-        decision, weights = self.fixed.decision, self.kernel.weights
-        kernel = (
-            self.kernel if weights is None else replace(self.kernel, weights=widened_weights(weights, self.space, new))
-        )
-        fixed = replace(
-            self.fixed,
-            decision=DecisionFunction(kernel, points(decision.table), decision.bias),
-            earlier=tuple(map(points, self.fixed.earlier)),
-            campaigns=self._widened_campaigns(new),
-        )
-        return replace(self, space=space, fixed=fixed)
+        return replace(self, space=space, fixed=widened_components(self.fixed, self.space, new))
 
     def first_design(
         self,
@@ -252,15 +238,6 @@ class PretrainedCovariance(TrainedCovariance, kind="record"):
         if campaigns is None or not sign:
             return super().first_design(Z, direction, n, present=present, failed=failed, spacing=spacing)
         return portfolio_design(sign * campaigns(Z), n, present=sign * campaigns(present), spacing=spacing)
-
-    def _widened_campaigns(self, new: Mapping[str, FurtherLevels]) -> Campaigns | None:
-        campaigns = self.fixed.campaigns
-        if campaigns is None:
-            return None
-        kernel = campaigns.kernel
-        if kernel.weights is not None:
-            kernel = replace(kernel, weights=widened_weights(kernel.weights, self.space, new))
-        return replace(campaigns, kernel=kernel, points=widened_points(campaigns.points, self.space, new))
 
     def gram(self, X: Any, X2: Any = None, form: str = "reweighted", *, s: float = 1.0) -> Float[np.ndarray, "n m"]:
         """Return the Gram matrix between points in raw units.

@@ -16,7 +16,8 @@ from optuna.trial import FrozenTrial, TrialState
 from mkbo_plugins.botorch.suggest import LARGEST_SEED, suggest
 from mkbo_plugins.core.forms import DEFAULT_FORM
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
-from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance, turned
+from mkbo_plugins.covariance.base import Covariance, check_covariance
+from mkbo_plugins.covariance.directions import Directions, turned
 from mkbo_plugins.covariance.pretrained import trained
 from mkbo_plugins.errors import MkboError, NothingLeftError, SpaceWarning
 from mkbo_plugins.optuna.distributions import Distributions, checked, values_at

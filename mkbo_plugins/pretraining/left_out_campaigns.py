@@ -15,7 +15,7 @@ from scipy.stats import t as student
 from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
 from mkbo_plugins.core.gp.pool import Pool, PoolParts, first_good, nearest_candidates, trials_until
 from mkbo_plugins.core.gp.spacing import Spacing, least_distance
-from mkbo_plugins.covariance.base import Direction
+from mkbo_plugins.covariance.directions import Direction
 from mkbo_plugins.covariance.pretrained import PretrainedCovariance
 from mkbo_plugins.covariance.target import for_levels
 from mkbo_plugins.errors import FitError, MkboError, MkboWarning, TableError

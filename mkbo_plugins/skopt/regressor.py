@@ -21,7 +21,8 @@ from mkbo_plugins.core.gp.posterior import FormPosterior, PosteriorDensity, prio
 from mkbo_plugins.core.mixture.parts import PART
 from mkbo_plugins.core.priors import log_bounds, prior_mode
 from mkbo_plugins.core.spread import check_spread
-from mkbo_plugins.covariance.base import Covariance, Directions, check_covariance
+from mkbo_plugins.covariance.base import Covariance, check_covariance
+from mkbo_plugins.covariance.directions import Directions
 from mkbo_plugins.covariance.mixture import MixtureCovariance
 from mkbo_plugins.covariance.target import for_target
 from mkbo_plugins.errors import FitError, KernelError

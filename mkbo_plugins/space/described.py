@@ -110,6 +110,10 @@ class Described(Categorical):
         return tuple(f"{self.name}.{name}" for name in self.descriptor_names)
 
     @property
+    def has_coordinate_per_level(self) -> bool:
+        return False
+
+    @property
     def descriptor_names(self) -> tuple[str, ...]:
         """Names of the descriptors."""
         return tuple(descriptor.name for descriptor in self.descriptors)

@@ -76,8 +76,9 @@ def described_alike(target: ParameterSpace, pretrained: ParameterSpace) -> Param
 
     def alike(parameter: Parameter) -> Parameter:
         known = pretrained[parameter.name] if parameter.name in pretrained.names else None
-        plain = isinstance(parameter, Categorical) and not isinstance(parameter, Described)
-        return known.only(parameter.indexed_levels) if plain and isinstance(known, Described) else parameter
+        if parameter.has_coordinate_per_level and isinstance(known, Described):
+            return known.only(parameter.indexed_levels)
+        return parameter
 
     return ParameterSpace(tuple(map(alike, target.parameters)), target.constraints)
 
@@ -152,4 +153,4 @@ def _places(space: ParameterSpace, new: Mapping[str, FurtherLevels]) -> list[int
 
 def _with_coordinates(space: ParameterSpace, new: Mapping[str, FurtherLevels]) -> list[tuple[str, Level]]:
     """Return the new levels that have a coordinate of their own, with their parameters: those without descriptors."""
-    return [(name, level) for name in new if not isinstance(space[name], Described) for level in new[name]]
+    return [(name, level) for name in new if space[name].has_coordinate_per_level for level in new[name]]

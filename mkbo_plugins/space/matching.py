@@ -92,7 +92,7 @@ def check_levels(table: Parameter, levels: Sequence[Any], place: str) -> None:
             table.to_raw(level)
         except SpaceError as error:
             further = ""
-            if isinstance(table, Categorical) and not isinstance(table, Described):
+            if table.has_coordinate_per_level:
                 further = f", or use cov.with_levels({{{table.name!r}: [{level!r}]}}) in place of cov"
             raise SpaceError(f"{error}; leave the level out of {place}{further}") from error
 

@@ -102,12 +102,11 @@ class NamedColumns:
         """
         if X.shape[-1] != len(self.names):
             raise SpaceError(f"expected {len(self.names)} columns {list(self.names)}, got {X.shape[-1]}")
-        xp = array_namespace(X)
-        columns = {name: X[..., j] for j, name in enumerate(self.names)}
         for name in self._plain_logs:
-            check_above_zero(columns[name][..., None], [name])
+            check_above_zero(X[..., self.names.index(name), None], [name])
         for name, last in self._last_levels.items():
-            if not bool(xp.all((columns[name] >= 0) & (columns[name] <= last))):
+            column = X[..., self.names.index(name)]
+            if not bool(((column >= 0) & (column <= last)).all()):
                 raise SpaceError(f"parameter {name!r}: level indices must lie between 0 and {last}")
         return self.coordinates(self._with_weights(X))
 

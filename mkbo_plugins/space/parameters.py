@@ -36,6 +36,11 @@ class Parameter(ABC):
         """Levels that raw numbers are indices of; none where raw numbers are the values themselves."""
         return ()
 
+    @property
+    def has_coordinate_per_level(self) -> bool:
+        """Whether each level has a coordinate of its own, 1 at this level and 0 at others."""
+        return False
+
     @abstractmethod
     def to_coordinates(self, column: Array, frame: Frame) -> Float[Array, "*shape d"]:
         """Map a raw column (...) to frame coordinates (..., number of coordinates), for arrays and tensors alike."""
@@ -252,6 +257,10 @@ class Categorical(Parameter):
     @property
     def indexed_levels(self) -> tuple[Level, ...]:
         return self.levels
+
+    @property
+    def has_coordinate_per_level(self) -> bool:
+        return True
 
     def to_coordinates(self, column: Array, frame: Frame) -> Float[Array, "*shape d"]:
         return self.level_weights(column)

@@ -22,7 +22,6 @@ from mkbo_plugins.messages.rows import BY_PLACE, SHOWN_ROWS, RowNames
 from mkbo_plugins.space.cells import reads_as_number
 from mkbo_plugins.space.columns import parameter_of_column
 from mkbo_plugins.space.constraints import LinearConstraint, check_constraints, polytope
-from mkbo_plugins.space.described import Described
 from mkbo_plugins.space.parameters import (
     FRAMES,
     Categorical,
@@ -194,11 +193,7 @@ class ParameterSpace:
         """Width of the interval each frame coordinate spans inside the bounds, (d,)."""
         wide = 2.0 if frame == "centred" else 1.0
         return np.array(
-            [
-                1.0 if isinstance(p, Categorical) and not isinstance(p, Described) else wide
-                for p in self.parameters
-                for _ in p.coordinate_names
-            ]
+            [1.0 if p.has_coordinate_per_level else wide for p in self.parameters for _ in p.coordinate_names]
         )
 
     def __getitem__(self, name: str) -> Parameter:

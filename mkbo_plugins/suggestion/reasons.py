@@ -6,7 +6,7 @@ import numpy as np
 
 from mkbo_plugins.core.gp.feasibility import is_discredited
 from mkbo_plugins.core.gp.spacing import Spacing, scattered_design
-from mkbo_plugins.covariance.base import Directions
+from mkbo_plugins.covariance.directions import Directions
 from mkbo_plugins.suggestion.advice import Reason, Suggestion
 from mkbo_plugins.suggestion.candidates import FiniteCandidates, SpaceCandidates
 from mkbo_plugins.suggestion.forecast import TableForecast

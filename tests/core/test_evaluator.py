@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 from mkbo_plugins.core import Exponential, Polynomial, SquaredExponential, TaylorSeries, reweight
 from mkbo_plugins.core.evaluation import evaluator, prepared
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
 from mkbo_plugins.core.evaluation.features import monomial_exponents, monomial_weights
 from mkbo_plugins.core.evaluation.monomials import Monomials
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.pair_blocks import compose
+from mkbo_plugins.core.evaluation.pair_sum import PairSum
 from mkbo_plugins.core.evaluation.truncation import truncate
 from mkbo_plugins.errors import KernelError
 from tests.core.helpers import (
@@ -228,7 +231,7 @@ def test_precision_is_raised_where_terms_cancel():
     P, _ = certified(kernel).prepare(X)
     form = P.form
     assert form.name == "mixed pairs"
-    best = compose(kernel.base, kernel.tables, 2, ExtendedPairSum)
+    best = ExtendedPairSum(compose(kernel.base, kernel.tables, 2))
     R = best.prepare(X)
     np.testing.assert_allclose(form.between(P, P), best.between(R, R), rtol=1e-12)
     plain = certified(kernel, choice="pairs")
@@ -249,19 +252,31 @@ def test_weights_are_refined_where_points_near_the_origin_need_it():
     assert P.worst_error() <= 1e-10
 
 
+@dataclass(frozen=True)
+class Graded:
+    """Points made ready, as far as their errors go."""
+
+    count: int
+    error: float
+    diagonal: np.ndarray = field(default_factory=lambda: np.ones(1))
+    log_damping: np.ndarray | None = None
+
+    def worst_error(self):
+        return self.error
+
+    def unresolved(self):
+        return self.count
+
+
 def test_the_best_way_is_taken_where_none_is_good_enough(monkeypatch):
     chosen = certified(make_reweighted("polynomial", 2, np.random.default_rng(17)))
     best_of_each = {((0, 3e-3), (0, 1e-3), (0, 2e-3)): 1, ((2, 1e-16), (1, 1e-3), (1, 1e-12)): 2, ((1, 0), (1, 0)): 0}
     for found, best in best_of_each.items():
-        ready = [
-            SimpleNamespace(
-                diagonal=np.ones(1), worst_error=lambda error=error: error, unresolved=lambda count=count: count
-            )
-            for count, error in found
-        ]
+        ready = [Graded(count, error) for count, error in found]
         forms = [SimpleNamespace(prepare=lambda X, points=points: points) for points in ready]
         monkeypatch.setattr(CertifiedEvaluator, "_candidates", lambda *args, forms=forms: iter(forms))
-        assert chosen.ready([np.zeros((1, 2))], (1, 1), 1) == [ready[best]]
+        (points,) = chosen.ready([np.zeros((1, 2))], (1, 1), 1)
+        assert (points.count, points.error) == found[best]
 
 
 @pytest.mark.parametrize("base", [Polynomial(degree=6), TaylorSeries(coefficients=(0.5, 2, 1, 0.2, 0.1, 0.1, 0.3))])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mkbo_plugins.core.evaluation.evaluator import KEPT_RESULTS, CertifiedEvaluator
 from mkbo_plugins.core.evaluation.pair_sum import PairSum
-from mkbo_plugins.core.reweighted import gram
+from mkbo_plugins.core.reweighted import block, gram
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Normalised, Reweighted
 from tests.core.helpers import few, kernels, make_reweighted, numeric_gradient, seeds
 
@@ -230,7 +230,7 @@ def test_blocks_do_not_matter(name, choice, monkeypatch):
     rng = np.random.default_rng(11)
     X, Y = batches([0, 2], N, rng), batches([1], M, rng)
     evaluator, formula = evaluator_of(choice=choice), FORMULAS[name]
-    monkeypatch.setattr(gram, "KEPT_ENTRIES", 0)
+    monkeypatch.setattr(block, "KEPT_ENTRIES", 0)
     monkeypatch.setattr(gram, "MAX_ENTRIES", 16)
     value, upstream = evaluate(formula, evaluator, X, Y), rng.normal(size=(B, N, M))
     assert len(gram.gram(formula, evaluator, X, Y).blocks) == B
@@ -244,11 +244,11 @@ def test_blocks_do_not_matter(name, choice, monkeypatch):
 def test_large_results_between_shared_points_are_not_kept(monkeypatch):
     rng = np.random.default_rng(15)
     X, evaluator = batches([1], N, rng), evaluator_of()
-    monkeypatch.setattr(gram, "KEPT_ENTRIES", (N - 1) ** 2 * D - 1)
+    monkeypatch.setattr(block, "KEPT_ENTRIES", (N - 1) ** 2 * D - 1)
     matrix = gram.gram(FeatureDistance(), evaluator, X)
     matrix.vjp(np.ones((B, N, N)))
     assert not evaluator._values._entries
-    monkeypatch.setattr(gram, "KEPT_ENTRIES", (N - 1) ** 2 * D)
+    monkeypatch.setattr(block, "KEPT_ENTRIES", (N - 1) ** 2 * D)
     matrix.vjp(np.ones((B, N, N)))
     assert len(evaluator._values._entries) == 1
 

@@ -6,9 +6,10 @@ import torch
 
 from mkbo_plugins.core import SquaredExponential, reweight
 from mkbo_plugins.core.evaluation.evaluator import PAIR_SHARE, CertifiedEvaluator
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
 from mkbo_plugins.core.evaluation.mixed_pairs import MixedPairSum
-from mkbo_plugins.core.evaluation.pair_blocks import SCALE_STEPS
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.pair_blocks import SCALE_STEPS, compose
+from mkbo_plugins.core.evaluation.pair_sum import PairSum
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +19,10 @@ def forms():
     support, base = rng.uniform(-1, 1, (25, 3)), SquaredExponential(sigma=1.5)
     alpha = np.linalg.solve(base.gram(support) + 1e-9 * np.eye(25), rng.normal(size=25))
     kernel = reweight(base, support, alpha)
-    plain, fine = compose(kernel.base, kernel.tables, 3), compose(kernel.base, kernel.tables, 3, ExtendedPairSum)
+    blocks = compose(kernel.base, kernel.tables, 3)
+    plain, fine = PairSum(blocks), ExtendedPairSum(blocks)
     limit = float(np.quantile(relative(plain, points(0)), 0.8))
-    return compose(kernel.base, kernel.tables, 3, MixedPairSum, limit=limit), plain, fine
+    return MixedPairSum(blocks, limit), plain, fine
 
 
 def points(seed, n=40):
@@ -101,8 +103,9 @@ def test_batches_and_tensors_give_the_same(forms):
 
 def evaluator_like(forms, tolerance):
     _, plain, _ = forms
-    alpha = plain.sign * np.exp(plain.log_abs + (plain.points**2).sum(axis=1) / (2 * plain.kernel.sigma))
-    evaluator = reweight(plain.kernel, plain.points, alpha).evaluator
+    blocks = plain.blocks
+    alpha = blocks.sign * np.exp(blocks.log_abs.hi + (blocks.points**2).sum(axis=1) / (2 * blocks.kernel.sigma))
+    evaluator = reweight(blocks.kernel, blocks.points, alpha).evaluator
     return CertifiedEvaluator(evaluator.base, evaluator.tables, 3, "auto", tolerance)
 
 

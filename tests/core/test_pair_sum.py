@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from mkbo_plugins.core import Exponential, Polynomial, SquaredExponential, reweight
 from mkbo_plugins.core.evaluation import pair_blocks, pair_sum
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
+from mkbo_plugins.core.evaluation.pair_blocks import compose
+from mkbo_plugins.core.evaluation.pair_sum import PairSum
 from tests.core.helpers import (
     FAMILIES,
     dimensions,
@@ -34,7 +36,7 @@ def value(total):
 
 
 def pairs_of(kernel, form=PairSum):
-    return compose(kernel.base, kernel.tables, kernel.dimension, form)
+    return form(compose(kernel.base, kernel.tables, kernel.dimension))
 
 
 def gram(form, X, Y=None):

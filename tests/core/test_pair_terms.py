@@ -9,7 +9,9 @@ import pytest
 from mkbo_plugins.core import SquaredExponential, normalise, reweight
 from mkbo_plugins.core.evaluation import doubledouble as dd
 from mkbo_plugins.core.evaluation import pair_blocks, pair_sum
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
+from mkbo_plugins.core.evaluation.pair_blocks import compose
+from mkbo_plugins.core.evaluation.pair_sum import PairSum
 from mkbo_plugins.core.evaluation.pair_terms import PairTerms, merge, significant_terms
 from tests.core.helpers import FAMILIES, numeric_gradient, smallest_eigenvalue
 
@@ -18,7 +20,7 @@ NARROW = SquaredExponential(weights=(0.4, 300.0, 1.2))
 
 
 def pairs_of(kernel, form=PairSum):
-    return compose(kernel.base, kernel.tables, kernel.dimension, form)
+    return form(compose(kernel.base, kernel.tables, kernel.dimension))
 
 
 def categories(rows=40):

@@ -20,7 +20,7 @@ def test_own_and_common_points_are_told_apart_and_put_together(own):
     X = batches(own)
     found = SharedRows.of(X)
     assert found.own.shape == (3 * len(own), 2)
-    together = found.spread(found.own if own else None, found.shared if len(own) < 5 else None, 3)
+    (together,) = found.spread([found.own] if own else None, [found.shared] if len(own) < 5 else None, 3)
     together = np.broadcast_to(together, X.shape)
     np.testing.assert_array_equal(found.restore(together, axis=1), X)
     np.testing.assert_array_equal(found.sort(X, axis=1), together)

@@ -7,7 +7,7 @@ from functools import cached_property
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
-from mkbo_plugins.core.components.components import Component, FixedComponents
+from mkbo_plugins.core.components.protocols import Component, FixedComponents
 from mkbo_plugins.core.reweighted.gram import DifferentiableSum
 
 

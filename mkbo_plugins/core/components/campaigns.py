@@ -97,7 +97,7 @@ class Campaigns:
     def pull(self, X: Float[Array, "*batch n d"], upstream: Float[Array, "*batch n M"]) -> Float[Array, "*batch n d"]:
         """Pull a gradient with respect to ``deviations(X)`` back to X."""
         Z = doubled(X)
-        of_kernel = array_namespace(Z).matmul(doubled(upstream), constant(self._centred[0], Z))
+        of_kernel = doubled(upstream) @ constant(self._centred[0], Z)
         return with_dtype(self.kernel.pull(Z, constant(self.points, Z), of_kernel, second=False)[0], X.dtype)
 
     @cached_property
@@ -109,16 +109,15 @@ class Campaigns:
         self, X: Float[Array, "*batch n d"], alpha: Float[np.ndarray, "M P"], bias: Float[np.ndarray, " M"]
     ) -> Float[Array, "*batch n M"]:
         Z = doubled(X)
-        values = array_namespace(Z).matmul(self.kernel.gram(Z, constant(self.points, Z)), constant(alpha.T, Z))
+        values = self.kernel.between(Z, constant(self.points, Z)) @ constant(alpha.T, Z)
         return with_dtype(values + constant(bias, Z), X.dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class OfCampaigns:
-    """The covariance of campaigns between points (..., n, d) and (..., n', d), divided by a constant."""
+    """The covariance of campaigns between points (..., n, d) and (..., n', d)."""
 
     campaigns: Campaigns
-    unit: float
     X: Float[Array, "... n d"]
     Y: Float[Array, "... m d"] | None
     elementwise: bool
@@ -132,15 +131,12 @@ class OfCampaigns:
         self, upstream: Float[Array, "..."], *, second: bool = True
     ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
         """Return what `Component.vjp` does."""
-        xp = array_namespace(upstream)
         of_x, of_y = self._deviations
-        upstream = upstream / self.unit
-        if self.elementwise:
-            to_x, to_y = upstream[..., None] * of_y, upstream[..., None] * of_x
-        else:
-            to_x, to_y = xp.matmul(upstream, of_y), xp.matmul(xp.matrix_transpose(upstream), of_x)
-        Y = self.X if self.Y is None else self.Y
-        return self.campaigns.pull(self.X, to_x), self.campaigns.pull(Y, to_y) if second else None
+        pulled = self.campaigns.pull(self.X, self._combined(upstream, of_y))
+        if not second:
+            return pulled, None
+        transposed = upstream if self.elementwise else upstream.mT
+        return pulled, self.campaigns.pull(self.X if self.Y is None else self.Y, self._combined(transposed, of_x))
 
     def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
         """Return what `Component.composed` does: the value at these very points, without S."""
@@ -154,34 +150,10 @@ class OfCampaigns:
 
     def _products(self, of_x: Float[Array, "... n M"], of_y: Float[Array, "... m M"]) -> Float[Array, "..."]:
         xp = array_namespace(of_x)
+        return xp.sum(of_x * of_y, axis=-1) if self.elementwise else (of_x @ of_y.mT)
+
+    def _combined(self, upstream: Float[Array, "..."], deviations: Float[Array, "... M"]) -> Float[Array, "... M"]:
+        """Return the gradient with respect to the deviations at the points of one argument from those of the other."""
         if self.elementwise:
-            return xp.sum(of_x * of_y, axis=-1) / self.unit
-        return xp.matmul(of_x, xp.matrix_transpose(of_y)) / self.unit
-
-
-@dataclass(frozen=True, eq=False)
-class OfCampaignsFromPoint:
-    """The covariance of campaigns from a point (1, d) to others (m, d) and itself, divided by a constant."""
-
-    campaigns: Campaigns
-    unit: float
-    x: Float[Array, "1 d"]
-    Y: Float[Array, "m d"]
-
-    @cached_property
-    def value(self) -> Float[Array, "1 n"]:
-        """Its value."""
-        of_x, of_all = self._deviations
-        return array_namespace(of_x).matmul(of_x, of_all.T) / self.unit
-
-    def vjp(self, upstream: Float[Array, "k n"], *, second: bool = True) -> tuple[Float[Array, "k d"], None]:
-        """Return what `FromPoint.vjp` does."""
-        xp = array_namespace(upstream)
-        to_x = xp.matmul(upstream / self.unit, self._deviations[1])[:, None, :]
-        points = xp.broadcast_to(self.x, (upstream.shape[0], *self.x.shape))
-        return self.campaigns.pull(points, to_x)[:, 0, :], None
-
-    @cached_property
-    def _deviations(self) -> tuple[Float[Array, "1 M"], Float[Array, "n M"]]:
-        of_x = self.campaigns.deviations(self.x)
-        return of_x, array_namespace(of_x).concat([self.campaigns.recent_deviations(self.Y), of_x])
+            return upstream[..., None] * deviations
+        return upstream @ deviations

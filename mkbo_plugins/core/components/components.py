@@ -1,27 +1,29 @@
 """The components of a pre-trained covariance in frame coordinates: what no optimiser refits, with gradients."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, array_namespace, per_pair
-from mkbo_plugins.core.components.campaigns import Campaigns, OfCampaigns, OfCampaignsFromPoint
+from mkbo_plugins.core.arrays import Array, array_namespace
+from mkbo_plugins.core.components.arithmetic import Added, Divided
+from mkbo_plugins.core.components.between_points import KernelGram, OfReweighted
+from mkbo_plugins.core.components.campaigns import Campaigns, OfCampaigns
 from mkbo_plugins.core.components.decision import DecisionFunction
-from mkbo_plugins.core.evaluation.evaluator import RADII, SLACK, CertifiedEvaluator, Choice
+from mkbo_plugins.core.components.from_point import OfCampaignsFromPoint, OfDecisionFromPoint
+from mkbo_plugins.core.components.of_decision import OF_DECISION, Decided, OfDecision, StandardisedDecision
+from mkbo_plugins.core.components.protocols import Component, FromPoint
+from mkbo_plugins.core.evaluation.box_features import SLACK, largest_coordinate, smallest_box
+from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.core.reweighted.formulas import FeatureDistance, Formula, Normalised, Reweighted
-from mkbo_plugins.core.reweighted.gram import DifferentiableSum, Gram, composed, gram
 from mkbo_plugins.core.reweighted.normalisation import NormalisedKernel, normalise
 from mkbo_plugins.core.reweighted.point_gram import PointGram
 from mkbo_plugins.core.reweighted.reweighting import ReweightedKernel
-
-KEPT_VALUES = 4
-"""Sets of points for which values of the decision function are kept."""
 
 COARSE = 1e-6
 """Error of entries relative to the root of the product of both diagonals where speed matters more."""
@@ -39,315 +41,6 @@ SEARCH_POINTS = 10
 
 FEW_FEATURES = 1000
 """Rough features up to which there are few enough coarse ones, too."""
-
-
-class Component(Protocol):
-    """A function of two sets of points, evaluated at them: its value, and the way of gradients back to them."""
-
-    @property
-    def value(self) -> Float[Array, "..."]:
-        """Its value, (..., n, n'), or, of points paired row by row, (..., n)."""
-
-    def vjp(
-        self, upstream: Float[Array, "..."], *, second: bool = True
-    ) -> tuple[Float[Array, "... d"], Float[Array, "... d"] | None]:
-        """Pull a gradient with respect to the value back to both points, as `Gram.vjp`.
-
-        Where both arguments are the same points, the gradient with respect to them is the sum of both.
-        """
-
-    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
-        """Return the value by operations that a host differentiates twice; S as for `gram.composed`."""
-
-
-class FromPoint(Protocol):
-    """A function between one point and m others, and in a last column itself, for searches that move the point."""
-
-    @property
-    def value(self) -> Float[Array, "1 n"]:
-        """Its value, n = m + 1."""
-
-    def vjp(
-        self, upstream: Float[Array, "k n"], *, second: bool = True
-    ) -> tuple[Float[Array, "k d"], Float[Array, "m d"] | None]:
-        """Pull gradients with respect to the value, one a row, back to the first argument, where `second` is not set.
-
-        In the last column the second argument moves too, which doubles the gradient, since functions are symmetric.
-        """
-
-
-class ModelComponents(Protocol):
-    """What a covariance model needs of a pre-trained covariance."""
-
-    @property
-    def tables(self) -> int:
-        """Number of tables that have components and scales of their own."""
-
-    @property
-    def coarse(self) -> "ModelComponents":
-        """The same with larger errors, faster, for many points of which the best are wanted."""
-
-    def rough(self, names: Iterable[str], X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> "ModelComponents | None":
-        """Return the same for ranking points (m, d) by data (n, d), as `PretrainedComponents.rough`."""
-
-    def components(
-        self,
-        names: Iterable[str],
-        X: Float[Array, "... n d"],
-        Y: Float[Array, "... m d"] | None = None,
-        *,
-        elementwise: bool = False,
-    ) -> Mapping[str, Component]:
-        """Return components between points by name, as `PretrainedComponents.components`."""
-
-    def from_point(
-        self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]
-    ) -> Mapping[str, "FromPoint"]:
-        """Return components between a point and others and, last, itself, as `PretrainedComponents.from_point`."""
-
-
-class FixedComponents(ModelComponents, Protocol):
-    """What hosts need of a pre-trained covariance, be it of one table, of several, or a kernel mixture."""
-
-    @property
-    def coarse(self) -> "FixedComponents":
-        """The same with larger errors, as `ModelComponents.coarse`."""
-
-    def searched(self, names: Iterable[str], X: Float[Array, "n d"]) -> "FixedComponents":
-        """Return the same for a search in the box of points (n, d), as `PretrainedComponents.searched`."""
-
-    def correlation(self, X: Float[Array, "n d"], Y: Float[Array, "m d"]) -> Float[Array, "n m"]:
-        """Return the prior correlation between points (n, d) and (n', d), (n, n')."""
-
-
-@dataclass(frozen=True, eq=False)
-class OfReweighted:
-    """A formula in a re-weighted kernel between points, divided by a constant."""
-
-    formula: Formula
-    evaluator: CertifiedEvaluator
-    unit: float
-    X: Float[Array, "... n d"]
-    Y: Float[Array, "... m d"] | None
-    elementwise: bool
-
-    @cached_property
-    def value(self) -> Float[Array, "..."]:
-        """The quotient."""
-        return self._gram.value / self.unit
-
-    def vjp(
-        self, upstream: Float[Array, "..."], *, second: bool = True
-    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
-        """Return what `Component.vjp` does."""
-        return self._gram.vjp(upstream / self.unit, second=second)
-
-    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
-        """Return what `Component.composed` does."""
-        value = composed(self.formula, self.evaluator, self.X, self.Y, S, elementwise=self.elementwise)
-        return value / self.unit
-
-    @cached_property
-    def _gram(self) -> Gram:
-        return gram(self.formula, self.evaluator, self.X, self.Y, elementwise=self.elementwise)
-
-
-@dataclass(frozen=True, eq=False)
-class OfReweightedFromPoint:
-    """A formula in a re-weighted kernel, divided by a constant, from a point to others and to itself."""
-
-    gram: PointGram
-    unit: float
-
-    @cached_property
-    def value(self) -> Float[Array, "1 n"]:
-        """The quotient."""
-        return self.gram.value / self.unit
-
-    def vjp(self, upstream: Float[Array, "k n"], *, second: bool = True) -> tuple[Float[Array, "k d"], None]:
-        """Return what `FromPoint.vjp` does."""
-        return self.gram.vjp(upstream / self.unit), None
-
-
-class PullableKernel(Protocol):
-    """A kernel of two arguments with the way of gradients back through its Gram matrices."""
-
-    def __call__(self, *points: Array) -> Float[Array, "..."]:
-        """Return the kernel between points paired row by row."""
-
-    def gram(self, X: Float[Array, "... n d"], Y: Float[Array, "... m d"] | None = None) -> Float[Array, "... n m"]:
-        """Return the kernel between all points."""
-
-    def pull(
-        self,
-        X: Float[Array, "... n d"],
-        Y: Float[Array, "... m d"],
-        upstream: Float[Array, "... n m"],
-        *,
-        second: bool = True,
-    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
-        """Pull a gradient with respect to ``gram(X, Y)`` back to X and Y."""
-
-
-@dataclass(frozen=True, eq=False)
-class KernelGram:
-    """A kernel between points (..., n, d) and (..., n', d), None standing for the same points."""
-
-    kernel: PullableKernel
-    X: Float[Array, "... n d"]
-    Y: Float[Array, "... m d"] | None
-    elementwise: bool
-
-    @cached_property
-    def value(self) -> Float[Array, "..."]:
-        """Its value."""
-        if self.elementwise:
-            return self.kernel(self.X, self.X if self.Y is None else self.Y)
-        return self.kernel.gram(self.X, self.Y)
-
-    def vjp(
-        self, upstream: Float[Array, "..."], *, second: bool = True
-    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
-        """Return what `Component.vjp` does."""
-        X, Y = self.X, self.X if self.Y is None else self.Y
-        if not self.elementwise:
-            return self.kernel.pull(X, Y, upstream, second=second)
-        of_x, of_y = self.kernel.pull(X[..., None, :], Y[..., None, :], upstream[..., None, None], second=second)
-        return of_x[..., 0, :], None if of_y is None else of_y[..., 0, :]
-
-    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
-        """Return what `Component.composed` does: the value, without S."""
-        return self.value
-
-
-class Symmetric(NamedTuple):
-    """A symmetric function of two numbers, and its derivative in the first."""
-
-    function: Callable[[Array, Array], Array]
-    derivative: Callable[[Array, Array], Array]
-
-
-@dataclass(frozen=True, eq=False)
-class Decided:
-    """The standardised decision function (g - mean) / spread at points (..., n, d)."""
-
-    decision: DecisionFunction
-    mean: float
-    spread: float
-    points: Float[Array, "... n d"]
-
-    @cached_property
-    def values(self) -> Float[Array, "... n"]:
-        """Its values, (..., n)."""
-        return (self.decision(self.points) - self.mean) / self.spread
-
-    @cached_property
-    def gradient(self) -> Float[Array, "... n d"]:
-        """Its gradient in each point, (..., n, d)."""
-        return self.decision.gradient(self.points) / self.spread
-
-
-@dataclass(frozen=True, eq=False)
-class DecidedPair:
-    """A covariance's decision function at both arguments of its components."""
-
-    covariance: "PretrainedComponents"
-    X: Float[Array, "... n d"]
-    Y: Float[Array, "... m d"] | None
-
-    @cached_property
-    def recent(self) -> tuple[Decided, Decided]:
-        """With values kept of points seen a moment ago."""
-        x = self.covariance.recently_decided(self.X)
-        return x, x if self.Y is None else self.covariance.recently_decided(self.Y)
-
-    def anew(self) -> tuple[Decided, Decided]:
-        """Return it at these very points, for a host to differentiate."""
-        x = self.covariance.decided(self.X)
-        return x, x if self.Y is None else self.covariance.decided(self.Y)
-
-
-@dataclass(frozen=True, eq=False)
-class OfDecision:
-    """A symmetric function of the decision function at both points."""
-
-    symmetric: Symmetric
-    decided: DecidedPair
-    elementwise: bool
-
-    @cached_property
-    def value(self) -> Float[Array, "..."]:
-        """Its value."""
-        return self.symmetric.function(*self._pairs(*self.decided.recent))
-
-    def vjp(
-        self, upstream: Float[Array, "..."], *, second: bool = True
-    ) -> tuple[Float[Array, "... n d"], Float[Array, "... m d"] | None]:
-        """Return what `Component.vjp` does."""
-        xp = array_namespace(upstream)
-        x, y = self.decided.recent
-        left, right = self._pairs(x, y)
-        to_x = upstream * self.symmetric.derivative(left, right)
-        of_x = (to_x if self.elementwise else xp.sum(to_x, axis=-1))[..., None] * x.gradient
-        if not second:
-            return of_x, None
-        to_y = upstream * self.symmetric.derivative(right, left)
-        return of_x, (to_y if self.elementwise else xp.sum(to_y, axis=-2))[..., None] * y.gradient
-
-    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
-        """Return what `Component.composed` does: the value at these very points, without S."""
-        return self.symmetric.function(*self._pairs(*self.decided.anew()))
-
-    def _pairs(self, x: Decided, y: Decided) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        return per_pair(x.values, y.values, elementwise=self.elementwise)
-
-
-@dataclass(frozen=True, eq=False)
-class OfDecisionFromPoint:
-    """A symmetric function of the decision function at a point, and at others (m,) and the point itself."""
-
-    symmetric: Symmetric
-    x: Decided
-    others: Float[Array, " m"]
-
-    @cached_property
-    def value(self) -> Float[Array, "1 n"]:
-        """Its value."""
-        return self.symmetric.function(*self._pairs)
-
-    def vjp(self, upstream: Float[Array, "k n"], *, second: bool = True) -> tuple[Float[Array, "k d"], None]:
-        """Return what `FromPoint.vjp` does."""
-        to_x = array_namespace(upstream).sum(upstream * self.symmetric.derivative(*self._pairs), axis=-1)
-        return to_x[:, None] * self.x.gradient, None
-
-    @cached_property
-    def _pairs(self) -> tuple[Float[Array, "1 1"], Float[Array, "1 n"]]:
-        values = array_namespace(self.others).concat([self.others, self.x.values])
-        return self.x.values[:, None], values[None, :]
-
-
-@dataclass(frozen=True, eq=False)
-class Added:
-    """The sum of two functions of the same points."""
-
-    first: Any
-    second: Any
-
-    @cached_property
-    def value(self) -> Float[Array, "..."]:
-        """Its value."""
-        return self.first.value + self.second.value
-
-    def vjp(
-        self, upstream: Float[Array, "..."], *, second: bool = True
-    ) -> tuple[Float[Array, "... d"], Float[Array, "... d"] | None]:
-        """Return what `Component.vjp`, or `FromPoint.vjp`, does."""
-        (of_x, of_y), (more_x, more_y) = (part.vjp(upstream, second=second) for part in (self.first, self.second))
-        return of_x + more_x, None if of_y is None else of_y + more_y
-
-    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
-        """Return what `Component.composed` does."""
-        return self.first.composed(S) + self.second.composed(S)
 
 
 @dataclass(frozen=True)
@@ -381,7 +74,6 @@ class PretrainedComponents:
     tolerance: float = field(default=1e-10, compare=False)
     radius: float | None = field(default=None, compare=False)
     _searched: ValueCache = field(default_factory=lambda: ValueCache(1), init=False, compare=False, repr=False)
-    _recent: ValueCache = field(default_factory=lambda: ValueCache(KEPT_VALUES), init=False, compare=False, repr=False)
 
     @property
     def prediction(self) -> DecisionFunction:
@@ -445,8 +137,7 @@ class PretrainedComponents:
         X
             Points among which are the data and the ends of what is searched.
         """
-        reach = float(array_namespace(X).max(abs(X))) if len(X) else 0.0
-        radius = next((radius for radius in RADII if reach <= radius * SLACK), None)
+        radius = smallest_box(largest_coordinate(X) / SLACK)
         if radius is None or {name for name in names if name in OF_REWEIGHTED} != {"feature_distance"}:
             return self.coarse
         searched = self._searched.get(radius, (), lambda: self._of_box(radius))
@@ -488,9 +179,14 @@ class PretrainedComponents:
     def _correlation(self) -> NormalisedKernel:
         return normalise(self.decision.kernel)
 
+    @cached_property
+    def standardised(self) -> StandardisedDecision:
+        """The function g, centred and scaled by its mean and spread over the table's rows."""
+        return StandardisedDecision(self.prediction, self.decision_mean, self.decision_spread)
+
     def standardised_decision(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n"]:
-        """Return g at points (..., n, d), centred and scaled by its mean and spread over the table's rows."""
-        values = self.recently_decided(X).values
+        """Return values of `standardised` at points (..., n, d), (..., n)."""
+        values = Decided(self.standardised, X).recent.values
         return array_namespace(values).asarray(values, copy=True)
 
     def components(
@@ -517,66 +213,47 @@ class PretrainedComponents:
             Pair X with Y row by row, giving (..., n), instead of all with all, giving (..., n, n').
         """
         by_name: dict[str, Component] = {}
-        decided = DecidedPair(self, X, Y)
+        x = Decided(self.standardised, X)
+        y = x if Y is None else Decided(self.standardised, Y)
         for name in names:
             if name == "base":
                 by_name[name] = KernelGram(self.decision.kernel, X, Y, elementwise)
             elif name in OF_DECISION:
-                by_name[name] = OfDecision(OF_DECISION[name], decided, elementwise)
+                by_name[name] = OfDecision(OF_DECISION[name], x, y, elementwise)
                 if name == "moment" and self.campaigns is not None:
-                    of_campaigns = OfCampaigns(self.campaigns, self.decision_spread**2, X, Y, elementwise)
-                    by_name[name] = Added(by_name[name], of_campaigns)
+                    of_campaigns = OfCampaigns(self.campaigns, X, Y, elementwise)
+                    by_name[name] = Added(by_name[name], Divided(of_campaigns, self.decision_spread**2))
             else:
-                formula, has_unit = OF_REWEIGHTED[name]
-                unit = self.mean_diagonal if has_unit else 1.0
-                by_name[name] = OfReweighted(formula, self.evaluator_of(name), unit, X, Y, elementwise)
+                of_reweighted = OfReweighted(OF_REWEIGHTED[name], self.evaluator_of(name), X, Y, elementwise)
+                by_name[name] = self._in_unit(name, of_reweighted)
         return by_name
 
     def from_point(self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> dict[str, FromPoint]:
         """Return components between a point (1, d) and others (m, d) and, in a last column, the point itself."""
-        xp = array_namespace(x, Y)
         by_name: dict[str, FromPoint] = {}
-        decided = self.decided(x)
         for name in names:
             if name == "base":
-                by_name[name] = KernelGram(self.decision.kernel, x, xp.concat([Y, x]), elementwise=False)
+                others = array_namespace(x, Y).concat([Y, x])
+                by_name[name] = KernelGram(self.decision.kernel, x, others, elementwise=False)
             elif name in OF_DECISION:
-                by_name[name] = OfDecisionFromPoint(OF_DECISION[name], decided, self.recently_decided(Y).values)
+                values = Decided(self.standardised, Y).recent.values
+                by_name[name] = OfDecisionFromPoint(OF_DECISION[name], Decided(self.standardised, x), values)
                 if name == "moment" and self.campaigns is not None:
-                    of_campaigns = OfCampaignsFromPoint(self.campaigns, self.decision_spread**2, x, Y)
-                    by_name[name] = Added(by_name[name], of_campaigns)
+                    of_campaigns = OfCampaignsFromPoint(self.campaigns, x, Y)
+                    by_name[name] = Added(by_name[name], Divided(of_campaigns, self.decision_spread**2))
             else:
-                formula, has_unit = OF_REWEIGHTED[name]
-                point_gram = PointGram(formula, self.evaluator_of(name), x, Y)
-                by_name[name] = OfReweightedFromPoint(point_gram, self.mean_diagonal if has_unit else 1.0)
+                by_name[name] = self._in_unit(name, PointGram(OF_REWEIGHTED[name], self.evaluator_of(name), x, Y))
         return by_name
 
-    def decided(self, X: Float[Array, "... n d"]) -> Decided:
-        """Return the standardised decision function at points (..., n, d)."""
-        return Decided(self.prediction, self.decision_mean, self.decision_spread, X)
-
-    def recently_decided(self, X: Float[Array, "... n d"]) -> Decided:
-        """Return the same, with values kept of points seen a moment ago."""
-        return self._recent.get("decision", (X,), self.decided)
+    def _in_unit(self, name: str, of_reweighted: OfReweighted | PointGram) -> Any:
+        """Return a formula in K^E in units of the mean diagonal where it has the unit of K^E."""
+        return of_reweighted if name == "normalised" else Divided(of_reweighted, self.mean_diagonal)
 
 
-OF_REWEIGHTED: Mapping[str, tuple[Formula, bool]] = MappingProxyType(
-    {
-        "reweighted": (Reweighted(), True),
-        "normalised": (Normalised(), False),
-        "feature_distance": (FeatureDistance(), True),
-    }
+OF_REWEIGHTED: Mapping[str, Formula] = MappingProxyType(
+    {"reweighted": Reweighted(), "normalised": Normalised(), "feature_distance": FeatureDistance()}
 )
-"""Components that are formulas in K^E, and whether they are in units of it."""
-
-OF_DECISION: Mapping[str, Symmetric] = MappingProxyType(
-    {
-        "moment": Symmetric(lambda left, right: left * right, lambda left, right: right),
-        "decision_distance": Symmetric(lambda left, right: (left - right) ** 2, lambda left, right: 2 * (left - right)),
-        "decision": Symmetric(lambda left, right: (left + right) / 2, lambda left, right: 0.5),
-    }
-)
-"""Components that are functions of the standardised decision function at both points."""
+"""Components that are formulas in K^E."""
 
 COMPONENTS = ("base", *OF_REWEIGHTED, *OF_DECISION)
 """Names of the fixed components."""

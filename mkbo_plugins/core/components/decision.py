@@ -29,8 +29,8 @@ class DecisionFunction:
 
     def __call__(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n"]:
         """Return g at points X (..., n, d), (..., n)."""
-        xp, Z = array_namespace(X), doubled(X)
-        values = xp.matmul(self.kernel.gram(Z, constant(self.table.points, Z)), constant(self.table.alpha, Z))
+        Z = doubled(X)
+        values = self.kernel.between(Z, constant(self.table.points, Z)) @ constant(self.table.alpha, Z)
         return with_dtype(values + self.bias, X.dtype)
 
     def gradient(self, X: Float[Array, "*batch n d"]) -> Float[Array, "*batch n d"]:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array
-from mkbo_plugins.core.components.components import FixedComponents
+from mkbo_plugins.core.components.protocols import FixedComponents
 from mkbo_plugins.core.forms import of_table
 
 HALF = 0.5

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import accumulate
 from operator import mul
+from typing import Any
 
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
-from mkbo_plugins.core.components.components import COMPONENTS, Component, FromPoint, PretrainedComponents
+from mkbo_plugins.core.components.components import COMPONENTS, PretrainedComponents
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.forms import of_table
 from mkbo_plugins.core.reweighted.gram import DifferentiableSum
@@ -104,13 +105,13 @@ class SeveralTables:
 
     def from_point(
         self, names: Iterable[str], x: Float[Array, "1 d"], Y: Float[Array, "m d"]
-    ) -> dict[str, "OfColumnsFromPoint"]:
+    ) -> dict[str, "OfColumns"]:
         """Return components as `PretrainedComponents.from_point` does, each table's by the names of `of_table`."""
         names = list(names)
-        by_name: dict[str, OfColumnsFromPoint] = {}
+        by_name: dict[str, OfColumns] = {}
         for table, columns, plain in self._asked(names):
             of_table = self.members[table].from_point(plain, x[:, columns], Y[:, columns])
-            by_name |= {plain[key]: OfColumnsFromPoint(part, columns, x.shape[-1]) for key, part in of_table.items()}
+            by_name |= {plain[key]: OfColumns(part, columns, x.shape[-1]) for key, part in of_table.items()}
         return {name: by_name[name] for name in names}
 
     def _asked(self, names: Iterable[str]) -> Iterator[tuple[int, list[int], dict[str, str]]]:
@@ -128,10 +129,10 @@ class SeveralTables:
 
 
 @dataclass(frozen=True, eq=False)
-class OfColumnsFromPoint:
-    """A component from a point that is a function of some of all coordinates."""
+class OfColumns:
+    """A component, between points or from a point, that is a function of some of all coordinates."""
 
-    component: FromPoint
+    component: Any
     columns: list[int]
     dimension: int
 
@@ -147,20 +148,13 @@ class OfColumnsFromPoint:
         of_x, of_y = self.component.vjp(upstream, second=second)
         return self._spread(of_x), None if of_y is None else self._spread(of_y)
 
+    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
+        """Return what `Component.composed` does."""
+        return self.component.composed(S)
+
     def _spread(self, gradient: Float[Array, "*batch columns"]) -> Float[Array, "*batch d"]:
         """Return a gradient with respect to some columns as one with respect to all."""
         xp = array_namespace(gradient)
         result = xp.zeros((*gradient.shape[:-1], self.dimension), dtype=gradient.dtype, device=gradient.device)
         result[..., self.columns] = gradient
         return result
-
-
-@dataclass(frozen=True, eq=False)
-class OfColumns(OfColumnsFromPoint):
-    """A component that is a function of some of all coordinates."""
-
-    component: Component
-
-    def composed(self, S: DifferentiableSum) -> Float[Array, "..."]:
-        """Return what `Component.composed` does."""
-        return self.component.composed(S)

@@ -18,13 +18,13 @@ import math
 from collections.abc import Iterable
 from decimal import Decimal, localcontext
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device
 from jaxtyping import Float
 
-from mkbo_plugins.core.arrays import Array, array_namespace, constant
+from mkbo_plugins.core.arrays import Array, array_namespace, chunks, constant
 
 
 class DoubleDouble(NamedTuple):
@@ -32,6 +32,14 @@ class DoubleDouble(NamedTuple):
 
     hi: Float[Array, "*shape"]
     lo: Float[Array, "*shape"]
+
+    def at(self, index: Any) -> "DoubleDouble":
+        """Return what both arrays hold at an index."""
+        return DoubleDouble(self.hi[index], self.lo[index])
+
+    def like(self, array: Array) -> "DoubleDouble":
+        """Return host numbers as arrays like `array`."""
+        return DoubleDouble(constant(self.hi, array), constant(self.lo, array))
 
 
 STEPS_LOG2 = 12
@@ -119,7 +127,7 @@ def dot(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     b1, b2, b3, b4 = _slices(b, bits)
 
     def matmul(left: list[Float[Array, "n d"]], right: list[Float[Array, "p d"]]) -> Float[Array, "n p"]:
-        return xp.matmul(xp.concat(left, axis=-1), xp.concat(right, axis=-1).T)
+        return xp.concat(left, axis=-1) @ xp.concat(right, axis=-1).T
 
     hi, lo = two_sum(matmul([a1], [b1]), matmul([a1, a2], [b2, b1]))
     hi, error = two_sum(hi, matmul([a1, a2, a3], [b3, b2, b1]))
@@ -156,11 +164,8 @@ def exp(x: DoubleDouble) -> DoubleDouble:
     xp = array_namespace(x.hi)
     step, host_tables = _exp_tables()
     tables = [constant(table, x.hi) for table in host_tables]
-    hi, lo = (xp.reshape(part, (-1,)) for part in x)
-    tiles = [
-        _exp_tile(DoubleDouble(hi[start : start + TILE], lo[start : start + TILE]), step, tables)
-        for start in range(0, max(1, hi.shape[0]), TILE)
-    ]
+    flat = DoubleDouble(*(xp.reshape(part, (-1,)) for part in x))
+    tiles = [_exp_tile(flat.at(part), step, tables) for part in chunks(flat.hi.shape[0], TILE)]
     return DoubleDouble(*(xp.reshape(xp.concat(part), x.hi.shape) for part in zip(*tiles, strict=True)))
 
 

@@ -9,20 +9,29 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
-from mkbo_plugins.core.evaluation.damped_truncation import without_small
+from mkbo_plugins.core.evaluation.box_features import (
+    CUT_SHARE,
+    LOG_LARGEST,
+    MAX_MONOMIALS,
+    RADII,
+    SLACK,
+    BoxFeatures,
+    largest_coordinate,
+    smallest_box,
+)
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
 from mkbo_plugins.core.evaluation.feature_sum import PRODUCT_COST, FeatureSum
-from mkbo_plugins.core.evaluation.features import EPS, Weights, monomial_weights
+from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.evaluation.mixed_pairs import MixedPairSum
-from mkbo_plugins.core.evaluation.monomials import Monomials
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum, compose
+from mkbo_plugins.core.evaluation.pair_blocks import PairBlocks, compose
+from mkbo_plugins.core.evaluation.pair_sum import PairSum
 from mkbo_plugins.core.evaluation.prepared import VANISHING, Prepared, ScaledSum, SumForm
-from mkbo_plugins.core.evaluation.truncation import truncate
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.kernels import FreeKernel
 from mkbo_plugins.core.points import WeightedPoints
@@ -31,31 +40,15 @@ from mkbo_plugins.errors import KernelError
 Choice = Literal["auto", "features", "pairs", "extended"]
 CHOICES: tuple[Choice, ...] = ("auto", "features", "pairs", "extended")
 
-RADII = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
-"""Half-widths of the boxes, in half-widths of the frame, for which features are looked for."""
-
-SLACK = 1 + 1e-9
-"""Largest coordinate in a box, in its half-widths, where hosts round on the way from their inputs to the frame; it
-matters as little to the certificate."""
-
 EXTENDED_COST = 80.0
 """Time of the pair sum in double-double arithmetic, in units of the one in double precision."""
 
 FARTHEST = 1e70
 """Coordinates from which on even exponents overflow."""
 
-LOG_LARGEST = 300.0
-"""Logarithm of the largest monomial, whose square is still a number."""
-
-MAX_MONOMIALS = 300_000
-"""Number of features that is never exceeded; 2.4 MB for each point."""
-
 PAIR_SHARE = 0.5
 """Error allowed to the pair sum in units of the tolerance: unlike features left out, its rounding can make a Gram
 matrix indefinite."""
-
-CUT_SHARE = 0.25
-"""Share of the tolerance that features left out since they are small beside the unit may take together."""
 
 NOTHING = -1e5
 """Logarithm of a factor that makes zero of any number."""
@@ -112,7 +105,6 @@ class CertifiedEvaluator:
     norm: "CertifiedEvaluator | None" = None
     unit: float | None = None
     radius: float | None = None
-    _sets: dict[tuple[float, bool, bool], FeatureSum | None] = field(default_factory=dict, init=False, repr=False)
     _points: ValueCache = field(default_factory=lambda: ValueCache(KEPT_POINTS), init=False, repr=False)
     _values: ValueCache = field(default_factory=lambda: ValueCache(KEPT_RESULTS), init=False, repr=False)
     _others: ValueCache = field(default_factory=lambda: ValueCache(1), init=False, repr=False)
@@ -129,16 +121,7 @@ class CertifiedEvaluator:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again."""
-        return {
-            **{
-                name: getattr(self, name)
-                for name in ("base", "tables", "dimension", "choice", "tolerance", "norm", "unit", "radius")
-            },
-            "_sets": {},
-            "_points": ValueCache(KEPT_POINTS),
-            "_values": ValueCache(KEPT_RESULTS),
-            "_others": ValueCache(1),
-        }
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def prepare(self, X: Float[Array, "n d"], Y: Float[Array, "m d"] | None = None) -> tuple[Prepared, Prepared]:
         """Return two sets of points made ready for one and the same way to evaluate S.
@@ -166,24 +149,22 @@ class CertifiedEvaluator:
         """
         best: tuple[tuple[int, float], list[Prepared]] | None = None
         for form in self._candidates(sets, sizes, entries):
-            points = [self._points.get(id(form), (Z,), partial(self._made_ready, form)) for Z in sets]
-            error = max(self._worst_error(P) for P in points)
-            limit = self._limit(form)
+            points, unresolved, errors = zip(*self._made_ready(form, sets), strict=True)
             # A diagonal that one form cannot tell from zero another one may.
-            rank = sum(self._unresolved(P) for P in points), max(error / limit, 1.0)
+            rank = sum(unresolved), max(max(errors) / self._limit(form), 1.0)
             if rank == (0, 1.0) or self.choice != "auto":
-                return points
+                return list(points)
             if best is None or rank < best[0]:
-                best = rank, points
+                best = rank, list(points)
         assert best is not None
         return best[1]
 
     def ready_from_point(self, x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> tuple[Prepared, Prepared]:
         """Return what `prepare` does for a point that moves among others, most often made ready with them before."""
         reach, Q = self._others.get("others", (Y,), partial(self._serving, x))
-        if float(array_namespace(x).max(abs(x))) <= reach:
-            P = self._made_ready(Q.form, x)
-            if self._unresolved(P) == 0 and self._worst_error(P) <= self._limit(Q.form):
+        if largest_coordinate(x) <= reach:
+            P, unresolved, error = self._prepared(Q.form, x)
+            if unresolved == 0 and error <= self._limit(Q.form):
                 return P, Q
         P, Q = self.prepare(x, Y)
         return P, Q
@@ -193,8 +174,8 @@ class CertifiedEvaluator:
 
         Whether they meet the tolerance, `serves` says.
         """
-        features, entries = self._features_of((X,)), X.shape[0] * Y.shape[0]
-        if features is None or self._features_of((X, Y)) is not features:
+        features, entries = self._features_within(self._box(largest_coordinate(X))), X.shape[0] * Y.shape[0]
+        if features is None or self._features_within(self._box(largest_coordinate(X, Y))) is not features:
             return None
         fewer, more = sorted((X.shape[0], Y.shape[0]))
         too_costly = features.cost(fewer, more, entries) > self.pairs.terms * (entries + 3 * fewer)
@@ -202,39 +183,41 @@ class CertifiedEvaluator:
 
     def serves(self, features: FeatureSum, *sets: Float[Array, "_n d"]) -> bool:
         """Return whether features meet the tolerance at sets of points, (n, d) each."""
-        points = [self._points.get(id(features), (Z,), partial(self._made_ready, features)) for Z in sets]
-        return max(self._worst_error(P) for P in points) <= self._limit(features)
+        return max(made.error for made in self._made_ready(features, sets)) <= self._limit(features)
 
     def _serving(self, x: Float[Array, "1 d"], Y: Float[Array, "m d"]) -> tuple[float, Prepared]:
         """Return up to which coordinates of a point the way chosen for it holds, and the others made ready for that."""
         _, Q = self.prepare(x, Y)
-        reach = max(float(array_namespace(Z).max(abs(Z))) for Z in (x, Y))
-        return next((radius for radius in RADII if reach <= radius), reach), Q
+        reach = largest_coordinate(x, Y)
+        return smallest_box(reach) or reach, Q
 
     def _limit(self, form: SumForm) -> float:
         """Return the error allowed to a form, for features beside what was left out of them at all points."""
         share = 1.0 if self.unit is None else 1 - CUT_SHARE
         return self.tolerance * (share if isinstance(form, FeatureSum) else PAIR_SHARE)
 
-    def _unresolved(self, P: Prepared) -> int:
-        return P.unresolved() if self.unit is None else 0
+    def _made_ready(self, form: SumForm, sets: Sequence[Float[Array, "_n d"]]) -> "list[_Ready]":
+        """Return sets of points made ready for a form, or as they were made ready a moment ago."""
+        return [self._points.get(id(form), (Z,), partial(self._prepared, form)) for Z in sets]
+
+    def _prepared(self, form: SumForm, X: Float[Array, "n d"]) -> "_Ready":
+        P = replace(self._with_rounded_coefficients(form.prepare(X)), log_damping=self.log_damping(X))
+        return _Ready(P, P.unresolved() if self.unit is None else 0, self._worst_error(P))
 
     def _worst_error(self, P: Prepared) -> float:
         if self.unit is None:
             return P.worst_error()
         xp = array_namespace(P.points)
-        log_scales = xp.clip(2 * (P.half_log_scale + self.log_damping(P.points)), -700.0, None)
-        return P.worst_error(self.unit * xp.exp(-log_scales))
+        return P.worst_error(self.unit * xp.exp(-xp.clip(2 * (P.half_log_scale + P.log_damping), -700.0, None)))
 
-    def _made_ready(self, form: SumForm, X: Float[Array, "n d"]) -> Prepared:
+    def _with_rounded_coefficients(self, P: Prepared) -> Prepared:
         """Return points whose errors include diagonals that rounded coefficients alone may make.
 
         Coefficients of a support vector machine sum to zero up to their last digit; finer arithmetic would take what is
         left of it for a diagonal.
         """
-        P = form.prepare(X)
         few = P.diagonal <= SUSPECT
-        if not self.tables or not bool(array_namespace(few).any(few)):
+        if not self.tables or not bool(few.any()):
             return P
         xp = array_namespace(few)
         Q = self._absolute.prepare(P.points[few])
@@ -247,7 +230,7 @@ class CertifiedEvaluator:
     def _absolute(self) -> PairSum:
         """The pair sum of points and coefficients without their signs, so that nothing cancels."""
         tables = tuple(WeightedPoints(np.abs(table.points), np.abs(table.alpha)) for table in self.tables)
-        return compose(self.base, tables, self.dimension)
+        return PairSum(compose(self.base, tables, self.dimension))
 
     def shared(self, key: Hashable, P: Prepared, Q: Prepared, compute: Callable[[], Array]) -> Array:
         """Return a result between points that batches share, kept for as long as they are the points kept ready."""
@@ -283,40 +266,32 @@ class CertifiedEvaluator:
     def features(self, radius: float = 1.0, *, precise: bool = False, costly: bool = False) -> FeatureSum | None:
         """Return the features of a box around the frame, or None where they would be too many.
 
-        Parameters
-        ----------
-        radius
-            Half-width of the box, in half-widths of the frame.
-        precise
-            Compute their weights in double-double arithmetic in any case, not only where terms cancel at large.
-        costly
-            The precise ones also where the pair sum costs less, up to `MAX_MONOMIALS`.
+        Arguments are as for `BoxFeatures.within`.
         """
-        key = (radius, precise, costly)
-        if key not in self._sets:
-            if costly:
-                self._sets[key] = self._refine(self._build(radius, MAX_MONOMIALS))
-            elif precise:
-                self._sets[key] = self._refine(self.features(radius))
-            else:
-                self._sets[key] = self._cut(self._build(radius, self._most_features), radius)
-        return self._sets[key]
+        return self._features.within(radius, precise=precise, costly=costly)
+
+    @cached_property
+    def _features(self) -> BoxFeatures:
+        return BoxFeatures(self.base, self.tables, self.tolerance, self.unit, self._most_features)
 
     @cached_property
     def pairs(self) -> PairSum:
         """The pair sum in double precision."""
-        return compose(self.base, self.tables, self.dimension)
+        return PairSum(self._blocks)
 
     @cached_property
     def extended(self) -> PairSum:
         """The pair sum in double-double arithmetic."""
-        return compose(self.base, self.tables, self.dimension, ExtendedPairSum)
+        return ExtendedPairSum(self._blocks)
 
     @cached_property
     def mixed(self) -> PairSum:
         """The pair sum in the least precision that each entry needs."""
-        limit = PAIR_SHARE * self.tolerance
-        return compose(self.base, self.tables, self.dimension, MixedPairSum, limit=limit)
+        return MixedPairSum(self._blocks, PAIR_SHARE * self.tolerance)
+
+    @cached_property
+    def _blocks(self) -> PairBlocks:
+        return compose(self.base, self.tables, self.dimension)
 
     def describe(self) -> str:
         """Return in words how points inside the frame are evaluated."""
@@ -334,8 +309,9 @@ class CertifiedEvaluator:
         self, sets: Sequence[Float[Array, "_n d"]], sizes: tuple[int, int], entries: int
     ) -> Iterator[SumForm]:
         """Yield the ways to try, the cheapest first, made only when their turn comes."""
-        reach, radius = self._box(sets)
-        features = self._features_of(sets)
+        reach = largest_coordinate(*sets)
+        radius = self._box(reach)
+        features = self._features_within(radius)
         if self.choice == "features" and features is None:
             raise KernelError(
                 "features cannot be had for these points: they lie too far outside the frame, or would need more "
@@ -353,23 +329,20 @@ class CertifiedEvaluator:
         else:
             yield from self._by_cost(features, radius, sizes, entries)
 
-    def _box(self, sets: Sequence[Float[Array, "_n d"]]) -> tuple[float, float | None]:
-        """Return the largest coordinate of points and the radius of the box whose features hold for them, if any."""
-        xp = array_namespace(*sets)
-        reach = max(float(xp.max(xp.abs(Z))) if math.prod(Z.shape) else 0.0 for Z in sets)
+    def _box(self, reach: float) -> float | None:
+        """Return the radius of the box whose features hold for points with a largest coordinate, if any."""
+        if not reach < FARTHEST:
+            return None
         if self.base.exponent_rate is None:
             # Nothing is left out of a finite series, so that its features hold everywhere until they overflow.
-            return reach, RADII[0] if self.base.degree_limit * math.log(max(reach, 1.0)) < LOG_LARGEST else None
+            return RADII[0] if self.base.degree_limit * math.log(max(reach, 1.0)) < LOG_LARGEST else None
         if self.radius is not None:
-            return reach, self.radius if reach <= self.radius * SLACK else None
-        return reach, next((radius for radius in RADII if reach <= radius), None)
+            return self.radius if reach <= self.radius * SLACK else None
+        return smallest_box(reach)
 
-    def _features_of(self, sets: Sequence[Float[Array, "_n d"]]) -> FeatureSum | None:
-        """Return the features that hold for points, or None where there are none or others were chosen."""
-        reach, radius = self._box(sets)
-        if self.choice not in ("auto", "features") or radius is None or not reach < FARTHEST:
-            return None
-        return self.features(radius)
+    def _features_within(self, radius: float | None) -> FeatureSum | None:
+        """Return the features of a box, or None without one or where another way is chosen."""
+        return None if radius is None or self.choice not in ("auto", "features") else self.features(radius)
 
     def _by_cost(
         self, features: FeatureSum | None, radius: float | None, sizes: tuple[int, int], entries: int
@@ -402,66 +375,18 @@ class CertifiedEvaluator:
     def _pairs_hold(self) -> bool:
         """Whether the plain pair sum meets the tolerance over a sample of the frame, so that it is worth a try."""
         sample = np.random.default_rng(0).uniform(-1, 1, (32, self.dimension))
-        return self._worst_error(self.pairs.prepare(sample)) <= PAIR_SHARE * self.tolerance
+        P = replace(self.pairs.prepare(sample), log_damping=self.log_damping(sample))
+        return self._worst_error(P) <= PAIR_SHARE * self.tolerance
 
     @property
     def _most_features(self) -> int:
         """Number of features from which on the pair sum costs less, if there is a choice."""
         return int(min(MAX_MONOMIALS, 2 * self.pairs.terms / PRODUCT_COST)) if self.choice == "auto" else MAX_MONOMIALS
 
-    def _build(self, radius: float, limit: int) -> FeatureSum | None:
-        if not self.tables:
-            return None
-        tolerance = 0.0 if self.base.exponent_rate is None else self.tolerance
-        truncation = truncate(self.base, self._scaled_tables, radius, tolerance, limit)
-        if truncation is None:
-            return None
-        monomials, weights, charges = truncation
-        if self._cancels(weights, monomials.degrees, radius):
-            weights = monomial_weights(self.base, self._scaled_tables, monomials.exponents, extended=True)
-        return self._assemble(monomials, weights, charges)
 
-    def _cut(self, features: FeatureSum | None, radius: float) -> FeatureSum | None:
-        """Return features without those that are nothing beside the unit, if there is one and points are in a box."""
-        if features is None or self.unit is None or self.base.exponent_rate is None:
-            return features
-        return without_small(features, self.base, radius, CUT_SHARE * self.tolerance * self.unit)
+class _Ready(NamedTuple):
+    """Points made ready, how many diagonals finer arithmetic might tell from zero, and the largest error."""
 
-    def _refine(self, features: FeatureSum | None) -> FeatureSum | None:
-        """Return features with weights computed in double-double arithmetic."""
-        if features is None:
-            return None
-        weights = monomial_weights(self.base, self._scaled_tables, features.monomials.exponents, extended=True)
-        unit = math.exp(features.log_unit - self._log_scale)
-        return self._assemble(features.monomials, weights, features.charges * unit**2)
-
-    def _assemble(self, monomials: Monomials, weights: Weights, charges: Float[np.ndarray, " M"]) -> FeatureSum:
-        unit = float(np.abs(weights.value).max()) or 1.0
-        log_unit = math.log(unit) + self._log_scale
-        return FeatureSum(
-            monomials, weights.value / unit, weights.error_of_squares / unit**2, charges / unit**2, log_unit
-        )
-
-    @cached_property
-    def _powers(self) -> list[int]:
-        """Powers of two just above each table's largest coefficient."""
-        return [int(np.frexp(np.abs(table.alpha).max())[1]) for table in self.tables]
-
-    @cached_property
-    def _scaled_tables(self) -> list[WeightedPoints]:
-        """Tables with coefficients up to one, so that no square of a feature weight overflows."""
-        return [
-            WeightedPoints(table.points, np.ldexp(table.alpha, -power))
-            for table, power in zip(self.tables, self._powers, strict=True)
-        ]
-
-    @property
-    def _log_scale(self) -> float:
-        """Logarithm of the unit of feature weights from `_scaled_tables`."""
-        return sum(self._powers) * math.log(2)
-
-    def _cancels(self, weights: Weights, degrees: Int[np.ndarray, " M"], radius: float) -> bool:
-        """Return whether rounding of the weights matters somewhere on a diagonal of the box."""
-        shares = radius * np.geomspace(1e-3, 1.0, 13)
-        powers = np.exp(2 * degrees * np.log(shares)[:, None])
-        return bool((powers @ weights.error_of_squares > self.tolerance / 10 * (powers @ weights.value**2)).any())
+    points: Prepared
+    unresolved: int
+    error: float

@@ -61,12 +61,12 @@ class FeatureSum(SumForm):
 
     def cost(self, few: int, many: int, entries: int) -> float:
         """Return the time to evaluate a number of entries between two sets of points, in terms of the pair sum."""
-        block = max(1, MAX_ENTRIES // len(self.monomials))
+        block = max(1, MAX_ENTRIES // len(self.weights))
         kept = many <= block // 2
         evaluations = few if kept else few + many * math.ceil(few / block)
         # Rows of few points cost more than their entries, but for a single point, which has none.
         row = 1 + ROW_COST / min(max(few, 1), max(1, block // 2)) if evaluations > 1 else 1.0
-        return len(self.monomials) * (EVALUATION_COST * row * evaluations + PRODUCT_COST * entries)
+        return len(self.weights) * (EVALUATION_COST * row * evaluations + PRODUCT_COST * entries)
 
     def prepare(self, X: Float[Array, "n d"]) -> Prepared:
         """Return points (n, d) with their diagonal."""
@@ -76,40 +76,39 @@ class FeatureSum(SumForm):
         for rows in self._blocks(X.shape[0], share=1.0):
             values = self.monomials.evaluate(nonzero(X[rows, :]))
             # Few at a time, so that squares stay in a processor's cache.
-            parts = chunks(len(self.monomials), max(FEWEST_ROWS, CACHED_ENTRIES // max(1, values.shape[1])))
-            sums.append(sum(xp.matmul(coefficients[:, part], values[part, :] * values[part, :]) for part in parts))
+            parts = chunks(len(self.weights), max(FEWEST_ROWS, CACHED_ENTRIES // max(1, values.shape[1])))
+            sums.append(sum([coefficients[:, part] @ (values[part, :] * values[part, :]) for part in parts]))
         diagonal, error, truncation = sums[0] if len(sums) == 1 else xp.concat(sums, axis=1)
         half = xp.full_like(diagonal, self.log_unit)
         return Prepared(self, X, half, diagonal, error, truncation, values if len(sums) == 1 else None)
 
     def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Float[Array, "b n m"]:
         """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
-        xp = array_namespace(P.points)
         # Points paired row by row need one sum each, no matrix.
         if P.points.shape[0] == Q.points.shape[0] == b:
             return self.pointwise(P.points * Q.points).mantissa[:, None, None]
         if b > 1:
             squared = constant(self.squared, P.points)[:, None]
-            grams = [xp.matmul(xp.matrix_transpose(left), squared * right) for _, left, right in self._batches(P, Q, b)]
+            grams = [left.mT @ (squared * right) for _, left, right in self._batches(P, Q, b)]
             return joined(grams, axis=0)
         if P is Q and P.values is not None:
             # With the weights in both factors alike, rounding leaves the matrix positive semi-definite.
             left = P.values * constant(self.weights, P.points)[:, None]
-            gram = xp.matmul(xp.matrix_transpose(left), left)
-            return ((gram + xp.matrix_transpose(gram)) / 2)[None, ...]
+            gram = left.mT @ left
+            return ((gram + gram.mT) / 2)[None, ...]
         squared = constant(self.squared, P.points)[:, None]
         # The weights go to the side where that is fewer products.
         left_is_smaller = P.points.shape[0] <= Q.points.shape[0]
         blocks = []
         for _, values in self._value_blocks(P, share=1.0):
-            left = xp.matrix_transpose(values * squared if left_is_smaller else values)
+            left = (values * squared if left_is_smaller else values).mT
             parts = [
-                xp.matmul(left, others if left_is_smaller else others * squared)
+                left @ (others if left_is_smaller else others * squared)
                 for _, others in self._value_blocks(Q, share=0.5)
             ]
             blocks.append(joined(parts, axis=1))
         gram = joined(blocks, axis=0)
-        return ((gram + xp.matrix_transpose(gram)) / 2 if P is Q else gram)[None, ...]
+        return ((gram + gram.mT) / 2 if P is Q else gram)[None, ...]
 
     def vjp(
         self, P: Prepared, Q: Prepared, upstream: Float[Array, "b n m"], *, second: bool = True
@@ -122,10 +121,10 @@ class FeatureSum(SumForm):
             firsts, seconds = [], []
             for batch, values, others in self._batches(P, Q, b):
                 slope = upstream[batch, ...]
-                to_x = squared * xp.matmul(others, xp.matrix_transpose(slope))
+                to_x = squared * (others @ slope.mT)
                 firsts.append(self._pull(P, batch, values, to_x))
                 if second:
-                    seconds.append(self._pull(Q, batch, others, squared * xp.matmul(values, slope)))
+                    seconds.append(self._pull(Q, batch, others, squared * (values @ slope)))
             return joined(firsts, axis=0), joined(seconds, axis=0) if second else None
         of_x, of_y = [], xp.zeros_like(Q.points)
         for rows, values in self._value_blocks(P, share=1.0):
@@ -133,9 +132,9 @@ class FeatureSum(SumForm):
             to_x = xp.zeros_like(values)
             for columns, others in self._value_blocks(Q, share=0.5):
                 slope = upstream[0, rows, columns]
-                to_x = to_x + xp.matmul(others, xp.matrix_transpose(slope))
+                to_x = to_x + (others @ slope.mT)
                 if second:
-                    to_y = squared * xp.matmul(values, slope)
+                    to_y = squared * (values @ slope)
                     of_y[columns, :] += self.monomials.vjp(nonzero(Q.points[columns, :]), others, to_y)
             of_x.append(self.monomials.vjp(nonzero(P.points[rows, :]), values, squared * to_x))
         return joined(of_x, axis=0)[None, ...], of_y[None, ...] if second else None
@@ -155,9 +154,9 @@ class FeatureSum(SumForm):
         slope = 0.0 if of_diagonal is None else 2 * of_diagonal[:, None] * values
         for columns, others in self._value_blocks(Q, share=0.5):
             # One product with a vector a gradient: with narrow matrices they take three times as long.
-            slope = slope + xp.stack([xp.matmul(others, row) for row in upstream[:, columns]])
+            slope = slope + xp.stack([others @ row for row in upstream[:, columns]])
         of_logarithms = slope * (constant(self.squared, P.points) * values)
-        return xp.matmul(of_logarithms, constant(self.monomials.float_exponents, P.points)) / nonzero(P.points)
+        return (of_logarithms @ constant(self.monomials.float_exponents, P.points)) / nonzero(P.points)
 
     def entry_gradients(self, P: Prepared, Q: Prepared) -> Float[Array, "n m d"]:
         """Return the gradients in u of the mantissas of ``S(u)`` at ``u = x_i * y_j``, (n, m, d)."""
@@ -170,8 +169,8 @@ class FeatureSum(SumForm):
             for _, others in self._value_blocks(Q, share=0.25):
                 # Exponents go to the side of fewer points, all of them in one product.
                 few, many = sorted((values, others), key=lambda side: side.shape[1])
-                weighted = xp.reshape(few[:, None, :] * factors[:, :, None], (len(self.monomials), -1))
-                found = xp.reshape(xp.matmul(xp.matrix_transpose(many), weighted), (many.shape[1], d, few.shape[1]))
+                weighted = xp.reshape(few[:, None, :] * factors[:, :, None], (len(self.weights), -1))
+                found = xp.reshape(many.mT @ weighted, (many.shape[1], d, few.shape[1]))
                 parts.append(xp.permute_dims(found, (2, 0, 1) if few is values else (0, 2, 1)))
             blocks.append(joined(parts, axis=1))
         return joined(blocks, axis=0) / (nonzero(P.points)[:, None, :] * nonzero(Q.points)[None, :, :])
@@ -189,8 +188,8 @@ class FeatureSum(SumForm):
         for rows in self._blocks(flat.shape[0]):
             values = self.monomials.evaluate(flat[rows, :])
             # Monomials of u have either sign, their errors add up all the same.
-            total = xp.matmul(coefficients[:1, :], values)
-            sums.append(xp.concat([total, xp.matmul(coefficients[1:2, :], xp.abs(values))]))
+            total = coefficients[:1, :] @ values
+            sums.append(xp.concat([total, coefficients[1:2, :] @ xp.abs(values)]))
         mantissa, error = (xp.reshape(part, U.shape[:-1]) for part in joined(sums, axis=1))
         return ScaledSum(mantissa, error, xp.full_like(mantissa, 2 * self.log_unit))
 
@@ -214,8 +213,8 @@ class FeatureSum(SumForm):
         factors = [e[:, None] * (exponents - one) for e, one in zip(exponents.T, unit, strict=True)]
         products = []
         for rows in self._blocks(flat.shape[0]):
-            weighted = xp.matrix_transpose(squared * self.monomials.evaluate(flat[rows, :]))
-            along = sum(relative[rows, i][:, None] * xp.matmul(weighted, factor) for i, factor in enumerate(factors))
+            weighted = (squared * self.monomials.evaluate(flat[rows, :])).mT
+            along = sum(relative[rows, i][:, None] * (weighted @ factor) for i, factor in enumerate(factors))
             products.append(along / flat[rows, :])
         return xp.reshape(joined(products, axis=0), U.shape) * xp.exp(2 * self.log_unit - log_scale)[..., None]
 
@@ -245,7 +244,7 @@ class FeatureSum(SumForm):
     ) -> Iterator[tuple[slice, Float[Array, "b M n"], Float[Array, "b M m"]]]:
         """Yield slices of batches with the monomials of both points in them, (batches, M, n) and (batches, M, m)."""
         xp = array_namespace(P.points)
-        for batch in chunks(b, MAX_ENTRIES * b // (len(self.monomials) * (P.points.shape[0] + Q.points.shape[0]))):
+        for batch in chunks(b, MAX_ENTRIES * b // (len(self.weights) * (P.points.shape[0] + Q.points.shape[0]))):
             both = []
             for R in (P, Q):
                 n = R.points.shape[0] // b
@@ -259,11 +258,10 @@ class FeatureSum(SumForm):
     ) -> Float[Array, "b n d"]:
         """Pull a gradient with respect to monomials (batches, M, n) back to points of these batches."""
         n = values.shape[2]
-        xp = array_namespace(values)
         points = batched(nonzero(P.points[batch.start * n : batch.stop * n, :]), values.shape[0])
         # In logarithms of coordinates, the slopes of a monomial are its exponents times itself.
-        of_logarithms = xp.matmul(constant(self.monomials.float_exponents.T, points), upstream * values)
-        return xp.matrix_transpose(of_logarithms) / points
+        of_logarithms = constant(self.monomials.float_exponents.T, points) @ (upstream * values)
+        return of_logarithms.mT / points
 
     def _blocks(self, count: int, share: float = 0.5) -> list[slice]:
-        return chunks(count, int(share * MAX_ENTRIES) // len(self.monomials))
+        return chunks(count, int(share * MAX_ENTRIES) // len(self.weights))

@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
+from mkbo_plugins.core.evaluation.extended_pairs import ExtendedPairSum
 from mkbo_plugins.core.evaluation.features import EPS
-from mkbo_plugins.core.evaluation.pair_sum import ExtendedPairSum, PairSum
+from mkbo_plugins.core.evaluation.pair_sum import PairSum
 from mkbo_plugins.core.evaluation.prepared import Prepared, SumForm, batched
 
 SMALLEST = 1e-100
@@ -31,7 +32,7 @@ class MixedPairSum(PairSum):
 
     Parameters
     ----------
-    kernel, points, sign, log_abs, log_low
+    blocks
         As for `PairSum`.
     limit
         Largest relative error of an entry.
@@ -53,7 +54,7 @@ class MixedPairSum(PairSum):
             diagonal[poor], error[poor] = finer.diagonal, finer.error
         # What holds for entries, whose other point may be a worse one.
         error = xp.maximum(error, (1 - 4 * EPS) * self.limit * xp.abs(diagonal))
-        return MixedPrepared(self, X, P.half_log_scale, diagonal, error, P.truncation, None, plain)
+        return MixedPrepared(self, X, P.half_log_scale, diagonal, error, P.truncation, plain=plain)
 
     def between(self, P: Prepared, Q: Prepared, b: int = 1) -> Float[Array, "b n m"]:
         """Return the mantissas of ``S(x_i * y_j)``, (b, n, m)."""
@@ -70,9 +71,9 @@ class MixedPairSum(PairSum):
             flat = xp.reshape(gram, (-1,))
             flat[wanting] = self.extended.entries(P, Q, wanting // m, wanting // (n * m) * m + wanting % m)
             gram = xp.reshape(flat, gram.shape)
-        return xp.triu(gram) + xp.matrix_transpose(xp.triu(gram, k=1)) if symmetric else gram
+        return xp.triu(gram) + xp.triu(gram, k=1).mT if symmetric else gram
 
     @cached_property
     def extended(self) -> ExtendedPairSum:
         """The sum in double-double arithmetic."""
-        return ExtendedPairSum(self.kernel, self.points, self.sign, self.log_abs, self.log_low)
+        return ExtendedPairSum(self.blocks)

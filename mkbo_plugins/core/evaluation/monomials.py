@@ -61,10 +61,10 @@ class Monomials:
         xp = array_namespace(X)
         if X.shape[0] == 1:
             return self._at_point(X[0, ...])[:, None]
-        columns = xp.matrix_transpose(X)
+        columns = X.mT
         values = xp.empty((len(self), X.shape[0]), dtype=X.dtype, device=device(X))
         values[:1, :] = 1.0
-        parents, raised = (xp.asarray(index, device=device(X)) for index in (self.parents, self.raised))
+        parents, raised = [xp.asarray(index, device=device(X)) for index in (self.parents, self.raised)]
         for start, stop in pairwise(self.layers[1:]):
             layer = xp.take(values, parents[start:stop], axis=0)
             layer *= xp.take(columns, raised[start:stop], axis=0)
@@ -90,9 +90,8 @@ class Monomials:
         self, X: Float[Array, "n d"], values: Float[Array, "M n"], upstream: Float[Array, "M n"]
     ) -> Float[Array, "n d"]:
         """Pull a gradient with respect to the values (M, n) at X back to X, (n, d), which must be `nonzero`."""
-        xp = array_namespace(X)
-        of_logarithms = xp.matmul(constant(self.float_exponents.T, X), upstream * values)
-        return xp.matrix_transpose(of_logarithms) / X
+        of_logarithms = constant(self.float_exponents.T, X) @ (upstream * values)
+        return of_logarithms.mT / X
 
 
 def nonzero(X: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

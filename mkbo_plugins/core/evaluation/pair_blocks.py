@@ -4,17 +4,18 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from mkbo_plugins.core.arrays import Array, chunks, constant
 from mkbo_plugins.core.evaluation import doubledouble as dd
-from mkbo_plugins.core.evaluation.features import extended_products
+from mkbo_plugins.core.evaluation.features import extended_log_damping, extended_products
 from mkbo_plugins.core.evaluation.pair_terms import PairTerms, concatenate, merge
 from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES
 from mkbo_plugins.core.kernels import FreeKernel
+from mkbo_plugins.core.points import WeightedPoints
 
 SCALE_STEPS = 1 << 10
 """Logarithmic scales are multiples of its inverse, so that their sums and differences are exact."""
@@ -55,22 +56,31 @@ class PairBlocks:
 
     Parameters
     ----------
-    kernel, points, sign, log_abs, log_low
-        As for `PairSum`.
+    kernel
+        The free kernel whose series h is summed.
+    points
+        Weighted points z_i, (N, d).
+    sign
+        Signs of their coefficients c_i, (N,), each -1 or 1.
+    log_abs
+        Logarithms of the coefficients' absolute values, (N,).
     """
 
     kernel: FreeKernel
     points: Float[np.ndarray, "N d"]
     sign: Float[np.ndarray, " N"]
-    log_abs: Float[np.ndarray, " N"]
-    log_low: Float[np.ndarray, " N"]
+    log_abs: dd.DoubleDouble
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be computed again, so that copies and pickles stay small."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @property
     def pairs(self) -> int:
         """Number of unordered pairs."""
         return self.points.shape[0] * (self.points.shape[0] + 1) // 2
 
-    @property
+    @cached_property
     def terms(self) -> int:
         """Number of terms, at most that of pairs."""
         return self.pairs if self.merged is None else len(self.merged.sign)
@@ -78,7 +88,7 @@ class PairBlocks:
     @cached_property
     def unit(self) -> float:
         """About the logarithm of the largest coefficient, rounded up; those of all coefficients are relative to it."""
-        return math.ceil(float(self.log_abs.max()) * SCALE_STEPS) / SCALE_STEPS
+        return math.ceil(float(self.log_abs.hi.max()) * SCALE_STEPS) / SCALE_STEPS
 
     @cached_property
     def reach(self) -> Float[np.ndarray, " d"]:
@@ -97,11 +107,11 @@ class PairBlocks:
     @cached_property
     def origin(self) -> Origin:
         """The sum at the middle of the frame, of an exponential series."""
-        logs = dd.add(dd.DoubleDouble(self.log_abs, self.log_low), dd.from_double(np.full_like(self.sign, -self.unit)))
+        logs = dd.add(self.log_abs, dd.from_double(np.full_like(self.sign, -self.unit)))
         coefficients = dd.scale(dd.exp(logs), self.sign)
         total = dd.sum_axis(coefficients, 0)
         # Errors of logarithms, exponentials and of the sum by halves.
-        relative = 2.0**-104 * (100 + 2 * np.abs(self.log_abs) + abs(self.unit))
+        relative = 2.0**-104 * (100 + 2 * np.abs(self.log_abs.hi) + abs(self.unit))
         lost = float(relative @ np.abs(coefficients.hi))
         return Origin(dd.multiply(total, total), (2 * abs(float(total.hi)) + lost) * lost)
 
@@ -113,11 +123,7 @@ class PairBlocks:
     def extended(self, like: Array) -> Iterator[PairTerms]:
         """Yield the terms in double-double arithmetic as arrays like `like`."""
         for products, log_size, sign in self._extended():
-            yield PairTerms(
-                dd.DoubleDouble(*(constant(part, like) for part in products)),
-                dd.DoubleDouble(*(constant(part, like) for part in log_size)),
-                constant(sign, like),
-            )
+            yield PairTerms(products.like(like), log_size.like(like), constant(sign, like))
 
     @cached_property
     def merged(self) -> PairTerms | None:
@@ -164,12 +170,12 @@ class PairBlocks:
         log_two = dd.log(np.array([2.0]))
         for i, j in self._pair_indices():
             products = extended_products(self.kernel, self.points[i], self.points[j])
-            log_size = dd.add(*(dd.DoubleDouble(self.log_abs[k], self.log_low[k]) for k in (i, j)))
+            log_size = dd.add(self.log_abs.at(i), self.log_abs.at(j))
             # The unit is taken off before rounding to double, so that no digits are spent on it.
             log_size = dd.add(log_size, dd.from_double(np.full(len(i), -2 * self.unit)))
             # Two different points are a pair in either order.
             twice = np.where(i == j, 0.0, 1.0)
-            log_size = dd.add(log_size, dd.DoubleDouble(twice * log_two.hi, twice * log_two.lo))
+            log_size = dd.add(log_size, dd.scale(log_two, twice))
             yield PairTerms(products, log_size, self.sign[i] * self.sign[j])
 
     def _pair_indices(self) -> Iterator[tuple[Int[np.ndarray, " p"], Int[np.ndarray, " p"]]]:
@@ -183,6 +189,24 @@ class PairBlocks:
             flat = np.arange(start, min(start + BLOCK_PAIRS, self.pairs))
             i = np.searchsorted(starts, flat, side="right") - 1
             yield order[i], order[i + flat - starts[i]]
+
+
+def compose(base: FreeKernel, tables: tuple[WeightedPoints, ...], dimension: int) -> PairBlocks:
+    """Return the pairs of all products of the tables' points: a chain of re-weightings is one by these."""
+    points, sign = np.ones((1, dimension)), np.ones(1)
+    log_abs = dd.from_double(np.zeros(1))
+    for table in tables:
+        used = table.alpha != 0
+        z, alpha = table.points[used], table.alpha[used]
+        points = (points[:, None, :] * z[None, :, :]).reshape(-1, dimension)
+        sign = np.multiply.outer(sign, np.sign(alpha)).ravel()
+        # Products of coefficients of several tables, and their damping, might overflow or vanish.
+        logs = dd.log(np.abs(alpha))
+        if base.damping_rate:
+            logs = dd.add(logs, extended_log_damping(base, z))
+        grown = dd.add(log_abs.at((slice(None), None)), logs.at((None, slice(None))))
+        log_abs = dd.DoubleDouble(grown.hi.ravel(), grown.lo.ravel())
+    return PairBlocks(base, points, sign, log_abs)
 
 
 def _common(products: Float[np.ndarray, "p d"], copies: Int[np.ndarray, "p d"]) -> Float[np.ndarray, "p k"]:

@@ -15,29 +15,25 @@ probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019), with a m
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device
 from jaxtyping import Float, Int
 
 from mkbo_plugins.core.arrays import Array, array_namespace, chunks, constant, joined
-from mkbo_plugins.core.evaluation import doubledouble as dd
-from mkbo_plugins.core.evaluation.features import EPS, extended_log_damping
+from mkbo_plugins.core.evaluation.features import EPS
 from mkbo_plugins.core.evaluation.pair_blocks import BLOCK_PAIRS, SCALE_STEPS, SPREAD, PairBlocks
 from mkbo_plugins.core.evaluation.pair_terms import significant_terms
 from mkbo_plugins.core.evaluation.prepared import MAX_ENTRIES, Prepared, ScaledSum, SumForm, batched
 from mkbo_plugins.core.evaluation.threads import in_threads
-from mkbo_plugins.core.kernels import FreeKernel
-from mkbo_plugins.core.points import WeightedPoints
 from mkbo_plugins.errors import KernelError
 
 BLOCK_ENTRIES = 1 << 17
 """Entries of one block of exponentials; 1 MiB, so that a block stays in the cache."""
 
-NEAR, EXTENDED_NEAR = 2.0**-6, 2.0**-16
-"""Exponents near zero, where a sum is that at the middle of the frame and a rest; and in double-double arithmetic."""
+NEAR = 2.0**-6
+"""Exponents near zero, where a sum is that at the middle of the frame and a rest."""
 
 FARTHEST_EXPONENT = 2.0**40
 """Half log scales from which on doubles have no room left for what is added to them."""
@@ -46,37 +42,27 @@ SUMMED_AT_ONCE = 1 << 6
 """Terms that BLAS adds up, in whatever order."""
 
 
+class PairedPoints(NamedTuple):
+    """Points paired row by row, (m, d) each, with half their log scales relative to the unit, (m,) each."""
+
+    left: Float[Array, "m d"]
+    right: Float[Array, "m d"]
+    half_left: Float[Array, " m"]
+    half_right: Float[Array, " m"]
+
+
 @dataclass(frozen=True, eq=False)
 class PairSum(SumForm):
     """Evaluator of S(u) by the sum over pairs of weighted points, in double precision.
 
     Parameters
     ----------
-    kernel
-        The free kernel whose series h is summed.
-    points
-        Weighted points z_i, (N, d).
-    sign
-        Signs of their coefficients c_i, (N,), each -1 or 1.
-    log_abs, log_low
-        Logarithms of the coefficients' absolute values and what rounding took from them, (N,).
+    blocks
+        The pairs.
     """
 
-    kernel: FreeKernel
-    points: Float[np.ndarray, "N d"]
-    sign: Float[np.ndarray, " N"]
-    log_abs: Float[np.ndarray, " N"]
-    log_low: Float[np.ndarray, " N"]
+    blocks: PairBlocks
     name = "pairs"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be computed again, so that copies and pickles stay small."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    @cached_property
-    def blocks(self) -> PairBlocks:
-        """The terms."""
-        return PairBlocks(self.kernel, self.points, self.sign, self.log_abs, self.log_low)
 
     @property
     def pairs(self) -> int:
@@ -104,7 +90,7 @@ class PairSum(SumForm):
         A scale chosen anew may be another by one step: before it is rounded up it depends on the order of additions.
         """
         half = half_log_scale - self.blocks.unit
-        diagonal = self._sum(X, X, half, half)
+        diagonal = self._sum(PairedPoints(X, X, half, half))
         error = self._error(X * X, 2 * half, diagonal)
         return Prepared(self, X, half_log_scale, diagonal, error, array_namespace(X).zeros_like(error))
 
@@ -153,7 +139,7 @@ class PairSum(SumForm):
         """Return `between` of a single point P with `entry_gradients`, of the same terms."""
         U = P.points * Q.points
         # Derivatives of a finite series have other terms than its values.
-        if self.kernel.exponent_rate is None or bool(array_namespace(U).any(self._nearness(U) < 1)):
+        if self.blocks.kernel.exponent_rate is None or bool(array_namespace(U).any(self._nearness(U) < 1)):
             return super().from_point(P, Q)
         values = array_namespace(U).zeros_like(Q.half_log_scale)
         gradients = self._derivatives(U, None, P.half_log_scale + Q.half_log_scale, values)
@@ -171,7 +157,7 @@ class PairSum(SumForm):
         # A scale belongs to a point; u has that of a point whose square is |u|.
         root = xp.sqrt(xp.abs(flat))
         half = self._half_scale(root)
-        mantissa = self._sum(flat, xp.ones_like(flat), half, half)
+        mantissa = self._sum(PairedPoints(flat, xp.ones_like(flat), half, half))
         error = self._error(xp.abs(flat), 2 * half, mantissa)
         scale = 2 * (half + self.blocks.unit)
         return ScaledSum(*(xp.reshape(value, U.shape[:-1]) for value in (mantissa, error, scale)))
@@ -201,23 +187,23 @@ class PairSum(SumForm):
         xp = array_namespace(U)
         flat, scale = xp.reshape(U, (-1, U.shape[-1])), xp.reshape(log_scale, (-1,)) - 2 * self.blocks.unit
         along = None if V is None else xp.reshape(V, flat.shape)
-        derivative = self.kernel.derivative if V is None else self.kernel.second_derivative
+        derivative = self.blocks.kernel.derivative if V is None else self.blocks.kernel.second_derivative
         arguments = self._arguments(flat, scale)
         total = xp.zeros_like(flat)
         for pairs, factors, _ in self.blocks.rounded(flat):
             for rows, index in self._meetings(arguments, pairs):
                 some = pairs[index, :]
                 products = some[:, :-2]
-                if self.kernel.exponent_rate is None:
-                    inner = xp.matmul(flat[rows, :], xp.matrix_transpose(products))
+                if self.blocks.kernel.exponent_rate is None:
+                    inner = flat[rows, :] @ products.mT
                     terms = derivative(inner) * xp.exp(some[:, -2])
                 else:
                     terms = self._terms(arguments[rows, :], some)
                 if values is not None:
                     values[rows] += _weighted_sum(terms, factors[index])
                 if along is not None:
-                    terms = terms * xp.matmul(along[rows, :], xp.matrix_transpose(products))
-                total[rows, :] += xp.matmul(terms * factors[index], products)
+                    terms = terms * (along[rows, :] @ products.mT)
+                total[rows, :] += (terms * factors[index]) @ products
         return xp.reshape(total, U.shape)
 
     def entries(
@@ -230,67 +216,48 @@ class PairSum(SumForm):
             i, j = xp.asarray(rows[run], device=place), xp.asarray(columns[run], device=place)
             half_left = xp.take(P.half_log_scale, i) - self.blocks.unit
             half_right = xp.take(Q.half_log_scale, j) - self.blocks.unit
-            return self._sum(xp.take(P.points, i, axis=0), xp.take(Q.points, j, axis=0), half_left, half_right)
+            left, right = xp.take(P.points, i, axis=0), xp.take(Q.points, j, axis=0)
+            return self._sum(PairedPoints(left, right, half_left, half_right))
 
         largest = MAX_ENTRIES // 8 // max(1, P.points.shape[1])
         return joined(in_threads(summed, rows.size, largest, rows.size * self.terms, P.points), axis=0)
 
-    def _sum(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
-        """Return S(left * right) in units of the scales of both, (m,), for points (m, d)."""
-        xp = array_namespace(left)
-        near = self._nearness(left * right) < 1
-        if not bool(xp.any(near)):
-            return self._sum_far(left, right, half_left, half_right)
-        total = xp.zeros_like(half_left)
+    def _sum(self, met: PairedPoints) -> Float[Array, " m"]:
+        """Return S(left * right) in units of the scales of both, (m,)."""
+        near = self._nearness(met.left * met.right) < 1
+        if not bool(near.any()):
+            return self._sum_far(met)
+        total = array_namespace(near).zeros_like(met.half_left)
         for rows, summed in ((near, self._sum_near), (~near, self._sum_far)):
-            total[rows] = summed(left[rows, :], right[rows, :], half_left[rows], half_right[rows])
+            total[rows] = summed(PairedPoints(*(part[rows, ...] for part in met)))
         return total
 
-    def _sum_far(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
-        xp = array_namespace(left)
-        arguments = self._arguments(left * right, half_left + half_right)
-        total = xp.zeros_like(half_left)
+    def _sum_far(self, met: PairedPoints) -> Float[Array, " m"]:
+        arguments = self._arguments(met.left * met.right, met.half_left + met.half_right)
+        total = array_namespace(arguments).zeros_like(met.half_left)
         # Pairs come in the outer loop: where they are too many to be stored, a block is made once.
-        for pairs, factors, _ in self.blocks.rounded(left):
+        for pairs, factors, _ in self.blocks.rounded(met.left):
             for rows, index in self._meetings(arguments, pairs):
                 total[rows] += _weighted_sum(self._terms(arguments[rows, :], pairs[index, :]), factors[index])
         return total
 
-    def _sum_near(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
+    def _sum_near(self, met: PairedPoints) -> Float[Array, " m"]:
         """Return `_sum` as that at the middle of the frame and a rest of terms ``exp(e) - 1``."""
-        xp = array_namespace(left)
-        U, rest = left * right, xp.zeros_like(half_left)
-        for pairs, factors, _ in self.blocks.rounded(left):
+        xp = array_namespace(met.left)
+        U, rest = met.left * met.right, xp.zeros_like(met.half_left)
+        for pairs, factors, _ in self.blocks.rounded(met.left):
             coefficients = factors * xp.exp(pairs[:, -2])
             for rows in self._row_chunks(U):
-                exponents = xp.matmul(U[rows, :], xp.matrix_transpose(pairs[:, :-2]))
+                exponents = U[rows, :] @ pairs[:, :-2].mT
                 rest[rows] += _weighted_sum(xp.expm1(exponents), coefficients)
-        return (rest + float(self.blocks.origin.value.hi)) * xp.exp(-(half_left + half_right))
+        return (rest + float(self.blocks.origin.value.hi)) * xp.exp(-(met.half_left + met.half_right))
 
     def _nearness(self, U: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Return bounds on the exponents at points U (m, d) in units of those that are near zero, (m,)."""
         xp = array_namespace(U)
-        if self.kernel.exponent_rate is None:
+        if self.blocks.kernel.exponent_rate is None:
             return xp.full_like(U[:, 0], math.inf)
-        return xp.matmul(xp.abs(U), constant(self.blocks.reach / self._near, U))
+        return xp.abs(U) @ constant(self.blocks.reach / self._near, U)
 
     def _arguments(self, U: Float[Array, "m d"], scale: Float[Array, " m"]) -> Float[Array, "m k"]:
         """Return what multiplies a pair in its exponent: the point, 1 and the scale, (m, d + 2)."""
@@ -301,11 +268,11 @@ class PairSum(SumForm):
     def _terms(self, arguments: Float[Array, "m k"], pairs: Float[Array, "p k"]) -> Float[Array, "m p"]:
         """Return the terms of S (m, p), without the factors that their rounded coefficients lack."""
         xp = array_namespace(arguments)
-        if self.kernel.exponent_rate is None:
-            inner = xp.matmul(arguments[:, :-2], xp.matrix_transpose(pairs[:, :-2]))
-            return self.kernel.series(inner) * xp.exp(pairs[:, -2])
+        if self.blocks.kernel.exponent_rate is None:
+            inner = arguments[:, :-2] @ pairs[:, :-2].mT
+            return self.blocks.kernel.series(inner) * xp.exp(pairs[:, -2])
         # The sum of exponent, coefficient and scale in one product, since passes over memory are what costs.
-        return _exponential(xp.matmul(arguments, xp.matrix_transpose(pairs)))
+        return _exponential(arguments @ pairs.mT)
 
     def _meetings(self, arguments: Float[Array, "m k"], pairs: Float[Array, "p k"]) -> Iterator[tuple[Any, Any]]:
         """Yield indices of points and of the pairs of a block that count for them, of few entries together."""
@@ -327,10 +294,10 @@ class PairSum(SumForm):
     def _half_scale(self, X: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Return half the log scale of points X (m, d) relative to the unit, (m,)."""
         xp = array_namespace(X)
-        squares = constant(np.asarray(self.kernel.weighted(self.points)) * self.points, X)
+        squares = constant(np.asarray(self.blocks.kernel.weighted(self.blocks.points)) * self.blocks.points, X)
         # A pair's exponent is at most the mean of those of its points with themselves: N of them bound all.
-        exponent = (self.kernel.exponent_rate or 0.0) * xp.matmul(X * X, xp.matrix_transpose(squares))
-        relative = constant(self.log_abs - self.blocks.unit, X)
+        exponent = (self.blocks.kernel.exponent_rate or 0.0) * ((X * X) @ squares.mT)
+        relative = constant(self.blocks.log_abs.hi - self.blocks.unit, X)
         half = xp.ceil(xp.max(relative[None, :] + exponent / 2, axis=1) * SCALE_STEPS) / SCALE_STEPS
         if bool(xp.any(half >= FARTHEST_EXPONENT)):
             raise KernelError(
@@ -354,18 +321,18 @@ class PairSum(SumForm):
             for rows, index in self._meetings(arguments, sizes):
                 some, point = sizes[index, :], arguments[rows, :-2]
                 terms = self._terms(arguments[rows, :], some)
-                exponents = xp.matmul(point, xp.matrix_transpose(some[:, :-2]))
+                exponents = point @ some[:, :-2].mT
                 reach[rows] = xp.maximum(reach[rows], xp.max(exponents, axis=1))
                 relative = self._relative_error(exponents + (scale + SPREAD)[rows, None])
-                if self.kernel.exponent_rate is None:
+                if self.blocks.kernel.exponent_rate is None:
                     # They have no scale, so that squares might overflow.
                     squares[rows] += xp.sum(terms * relative, axis=1)
                     continue
                 # What k terms have in common adds up k times, not like k independent errors.
-                shared = self._unit_error * xp.matmul(sides[rows, :], xp.matrix_transpose(common[index, :]))
+                shared = self._unit_error * (sides[rows, :] @ common[index, :].mT)
                 squares[rows] += xp.sum(terms**2 * (relative**2 + shared**2), axis=1)
                 whole[rows] += xp.sum(terms, axis=1)
-        if self.kernel.exponent_rate is None:
+        if self.blocks.kernel.exponent_rate is None:
             return squares + 4 * EPS * (1 + reach) * xp.abs(mantissa)
         # So often a partial sum is rounded, which is about as large as the root of the sum of squares, or the result.
         additions = self.terms / BLOCK_PAIRS
@@ -393,108 +360,12 @@ class PairSum(SumForm):
 
     def _relative_error(self, exponents: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """Return the relative errors of terms whose exponents add up from numbers of this size, with a margin."""
-        d = self.points.shape[1]
-        if self.kernel.exponent_rate is None:
+        d = self.blocks.points.shape[1]
+        if self.blocks.kernel.exponent_rate is None:
             # A power multiplies the relative error of its base by the degree at most.
-            return (0 * exponents + 8 + d + 4 * self.kernel.degree_limit) * (2 * EPS)
+            return (0 * exponents + 8 + d + 4 * self.blocks.kernel.degree_limit) * (2 * EPS)
         # An absolute error of the exponent is a relative one of the term.
         return (6 + (4 + math.sqrt(d)) * exponents) * (2 * EPS)
-
-
-@dataclass(frozen=True, eq=False)
-class ExtendedPairSum(PairSum):
-    """The pair sum of an exponential series in double-double arithmetic, about a hundred times as slow."""
-
-    name = "extended pairs"
-    from_point = SumForm.from_point
-
-    def _sum_far(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
-        xp = array_namespace(left)
-        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
-        total = dd.from_double(xp.zeros_like(half_left))
-        # Which terms vanish is told well enough by the leading parts.
-        arguments = self._arguments(U.hi, -scale.hi)
-        for products, log_size, sign in self.blocks.extended(left):
-            pairs = xp.concat([products.hi, log_size.hi[:, None], xp.ones_like(sign[:, None])], axis=1)
-            for rows, index in self._meetings(arguments, pairs):
-                exponent = dd.dot(_take(U, rows), _take(products, index))
-                exponent = dd.add(exponent, dd.DoubleDouble(log_size.hi[None, index], log_size.lo[None, index]))
-                exponent = dd.add(exponent, dd.DoubleDouble(scale.hi[rows, None], scale.lo[rows, None]))
-                summed = dd.sum_axis(dd.scale(dd.exp(exponent), sign[index]), 1)
-                total.hi[rows], total.lo[rows] = dd.add(_take(total, rows), summed)
-        return total.hi
-
-    def _sum_near(
-        self,
-        left: Float[Array, "m d"],
-        right: Float[Array, "m d"],
-        half_left: Float[Array, " m"],
-        half_right: Float[Array, " m"],
-    ) -> Float[Array, " m"]:
-        xp = array_namespace(left)
-        U, scale = dd.two_product(left, right), dd.two_sum(-half_left, -half_right)
-        total = dd.from_double(xp.zeros_like(half_left))
-        for products, log_size, sign in self.blocks.extended(left):
-            coefficients = dd.scale(dd.exp(log_size), sign)
-            coefficients = dd.DoubleDouble(coefficients.hi[None, :], coefficients.lo[None, :])
-            for rows in self._row_chunks(left):
-                terms = dd.multiply(dd.expm1(dd.dot(_take(U, rows), products)), coefficients)
-                total.hi[rows], total.lo[rows] = dd.add(_take(total, rows), dd.sum_axis(terms, 1))
-        origin = self.blocks.origin.value
-        total = dd.add(total, dd.DoubleDouble(*(constant(part, left) for part in origin)))
-        return dd.multiply(total, dd.exp(scale)).hi
-
-    @property
-    def _near(self) -> float:
-        return EXTENDED_NEAR
-
-    def _relative_error(self, exponents: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        return (100 + exponents) * (1e-29 * math.sqrt(self.pairs))
-
-    @property
-    def _unit_error(self) -> float:
-        return 2.0**-104
-
-    @property
-    def _left_out(self) -> float:
-        return 1e-32
-
-
-def compose(
-    base: FreeKernel,
-    tables: tuple[WeightedPoints, ...],
-    dimension: int,
-    form: type[PairSum] = PairSum,
-    **settings: float,
-) -> PairSum:
-    """Return one pair sum over all products of the tables' points: a chain of re-weightings is one by these."""
-    points, sign = np.ones((1, dimension)), np.ones(1)
-    log_abs = dd.from_double(np.zeros(1))
-    for table in tables:
-        used = table.alpha != 0
-        z, alpha = table.points[used], table.alpha[used]
-        points = (points[:, None, :] * z[None, :, :]).reshape(-1, dimension)
-        sign = np.multiply.outer(sign, np.sign(alpha)).ravel()
-        # Products of coefficients of several tables, and their damping, might overflow or vanish.
-        logs = dd.log(np.abs(alpha))
-        if base.damping_rate:
-            logs = dd.add(logs, extended_log_damping(base, z))
-        grown = dd.add(
-            dd.DoubleDouble(log_abs.hi[:, None], log_abs.lo[:, None]),
-            dd.DoubleDouble(logs.hi[None, :], logs.lo[None, :]),
-        )
-        log_abs = dd.DoubleDouble(grown.hi.ravel(), grown.lo.ravel())
-    return form(base, points, sign, log_abs.hi, log_abs.lo, **settings)
-
-
-def _take(numbers: dd.DoubleDouble, index: Any) -> dd.DoubleDouble:
-    return dd.DoubleDouble(numbers.hi[index, ...], numbers.lo[index, ...])
 
 
 def _exponential(exponent: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -26,7 +26,7 @@ class PairTerms(NamedTuple):
 
     def select(self, index: slice | np.ndarray) -> "PairTerms":
         """Return some of the terms."""
-        return PairTerms(_select(self.products, index), _select(self.log_size, index), self.sign[index])
+        return PairTerms(self.products.at(index), self.log_size.at(index), self.sign[index])
 
 
 def concatenate(parts: list[PairTerms]) -> PairTerms:
@@ -51,15 +51,15 @@ def merge(terms: PairTerms) -> PairTerms:
     group = group[order]
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     largest = np.maximum.reduceat(terms.log_size.hi[order], starts)
-    relative = dd.add(_select(terms.log_size, order), dd.from_double(-largest[group]))
+    relative = dd.add(terms.log_size.at(order), dd.from_double(-largest[group]))
     total = _sums(dd.scale(dd.exp(relative), terms.sign[order]), group)
     nonzero = total.hi != 0
     if not nonzero.any():
         return terms
-    total, largest = _select(total, nonzero), largest[nonzero]
+    total, largest = total.at(nonzero), largest[nonzero]
     low = dd.from_double(total.lo / total.hi)
     log_size = dd.add(dd.add(dd.log(np.abs(total.hi)), low), dd.from_double(largest))
-    merged = PairTerms(_select(terms.products, first[nonzero]), log_size, np.sign(total.hi))
+    merged = PairTerms(terms.products.at(first[nonzero]), log_size, np.sign(total.hi))
     # In the order of pairs again, whose partial sums stay small.
     return merged.select(np.argsort(first[nonzero]))
 
@@ -86,15 +86,11 @@ def significant_terms(
         rows = order[start : start + ROWS]
         near = xp.take(arguments, rows, axis=0)
         # The largest exponent over the box that these points span.
-        bound = xp.matmul(positive, xp.max(near, axis=0)) + xp.matmul(negative, xp.min(near, axis=0))
-        rounding = 8 * EPS * xp.matmul(xp.abs(pairs), xp.max(xp.abs(near), axis=0))
+        bound = positive @ xp.max(near, axis=0) + negative @ xp.min(near, axis=0)
+        rounding = 8 * EPS * (xp.abs(pairs) @ xp.max(xp.abs(near), axis=0))
         significant = xp.nonzero(bound + rounding > least)[0]
         if significant.shape[0]:
             yield rows, significant
-
-
-def _select(numbers: dd.DoubleDouble, index: slice | np.ndarray) -> dd.DoubleDouble:
-    return dd.DoubleDouble(numbers.hi[index], numbers.lo[index])
 
 
 def _sums(values: dd.DoubleDouble, group: Int[np.ndarray, " p"]) -> dd.DoubleDouble:
@@ -107,5 +103,5 @@ def _sums(values: dd.DoubleDouble, group: Int[np.ndarray, " p"]) -> dd.DoubleDou
         left = np.flatnonzero(rank % 2 == 0)
         right = np.minimum(left + 1, len(group) - 1)
         partner = (right != left) & (group[right] == group[left])
-        values = dd.add(_select(values, left), dd.scale(_select(values, right), partner.astype(float)))
+        values = dd.add(values.at(left), dd.scale(values.at(right), partner.astype(float)))
         group = group[left]

@@ -46,6 +46,8 @@ class Prepared:
         The part of `error` that is not rounding, (n,).
     values
         Monomials at the points, (M, n), where the evaluator has them and they are few.
+    log_damping
+        Logarithm of what each point is multiplied by as an argument, (n,); None before an evaluator added it.
     """
 
     form: "SumForm"
@@ -55,6 +57,7 @@ class Prepared:
     error: Float[Array, " n"]
     truncation: Float[Array, " n"]
     values: Float[Array, "M n"] | None = None
+    log_damping: Float[Array, " n"] | None = None
 
     @cached_property
     def vanishing(self) -> Bool[Array, " n"]:
@@ -147,7 +150,7 @@ class SumForm(ABC):
         """
         # Entries cost more than what is made of them.
         slopes = self.entry_gradients(P, Q) if gradients is None else gradients
-        of_x = array_namespace(upstream).matmul(upstream, slopes[0, ...] * Q.points)
+        of_x = upstream @ (slopes[0, ...] * Q.points)
         return of_x if of_diagonal is None else of_x + of_diagonal[:, None] * P.diagonal_gradient
 
     @abstractmethod

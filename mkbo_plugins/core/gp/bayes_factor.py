@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 from jaxtyping import Float
 
-from mkbo_plugins.core.components.components import ModelComponents
+from mkbo_plugins.core.components.protocols import ModelComponents
 from mkbo_plugins.core.forms import DEFAULT_FORM, get_form
 from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.core.gp.laplace import Evidence, laplace_evidence

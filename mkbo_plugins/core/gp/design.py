@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int
 
-from mkbo_plugins.core.gp.spacing import Spacing
+from mkbo_plugins.core.gp.spacing import Picker, Spacing
 
 RESOLVED = 1e-8
 """Posterior variance below which a point is taken as known: dividing by less would only amplify rounding."""
@@ -70,18 +70,9 @@ def upper_confidence_design(
     variance = np.ones(len(points))
     columns = np.zeros((len(points), 0))
     picked: list[int] = []
-    free = np.ones(len(candidates), dtype=bool)
-    spacing = Spacing(candidates, candidates[:0], 0.0) if spacing is None else spacing
-    room = spacing.room()
+    picker = Picker(Spacing(candidates, candidates[:0], 0.0) if spacing is None else spacing)
     for pick in range(offset + n):
-        if pick < offset:
-            best = pick
-        else:
-            optimistic = score + np.sqrt(np.maximum(variance[offset:], 0))
-            chosen = int(np.argmax(np.where(spacing.keeping(room, free), optimistic, -np.inf)))
-            free[chosen] = False
-            room = spacing.reduced(room, chosen)
-            best = offset + chosen
+        best = pick if pick < offset else offset + picker.pick(score + np.sqrt(np.maximum(variance[offset:], 0)))
         picked.append(best)
         if variance[best] < RESOLVED:
             continue
@@ -122,17 +113,13 @@ def portfolio_design(
     ndarray
         Indices of the picked candidates, (n,), in order of choice.
     """
-    spacing = Spacing(predictions, predictions[:0], 0.0) if spacing is None else spacing
+    picker = Picker(Spacing(predictions, predictions[:0], 0.0) if spacing is None else spacing)
     best = np.full(predictions.shape[1], -np.inf) if present is None else present.max(axis=0, initial=-np.inf)
     mean = predictions.mean(axis=1)
-    free, room, picked = np.ones(len(mean), dtype=bool), spacing.room(), []
+    picked: list[int] = []
     for _ in range(n):
         gain = np.maximum(predictions - best, 0.0).mean(axis=1) if np.isfinite(best).all() else mean
         # Nothing is gained where every function has been better already: then the best on the mean comes next.
-        score = gain if np.max(gain, where=free, initial=-np.inf) > 0 else mean
-        chosen = int(np.argmax(np.where(spacing.keeping(room, free), score, -np.inf)))
-        picked.append(chosen)
-        best = np.maximum(best, predictions[chosen])
-        free[chosen] = False
-        room = spacing.reduced(room, chosen)
+        picked.append(picker.pick(gain if np.max(gain, where=picker.free, initial=-np.inf) > 0 else mean))
+        best = np.maximum(best, predictions[picked[-1]])
     return np.array(picked)

@@ -2,11 +2,11 @@
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 from mkbo_plugins.core.gp.bayes_factor import FEWEST
+from mkbo_plugins.core.gp.exact_gp import ExactGP
 
 NOISE = 0.01
 """Variance of labels, in units of what the process has before anything was tried."""
@@ -40,11 +40,10 @@ def log_success(
         return np.zeros(len(points))
     known = np.concatenate([succeeded, failed])
     surprise = np.repeat([0.0, -2.0], [len(succeeded), len(failed)])
-    factor = cho_factor(_covariance(known, known, length) + NOISE * np.eye(len(known)), lower=True)
-    across = _covariance(known, points, length)
-    mean = 1 + across.T @ cho_solve(factor, surprise)
-    explained = (solve_triangular(factor[0], across, lower=True) ** 2).sum(axis=0)
-    return norm.logcdf(mean / np.sqrt(1 + NOISE - explained))
+    covariance = _covariance(known, known, length) + NOISE * np.eye(len(known))
+    process = ExactGP.conditioned(covariance, surprise, mean=0.0)
+    mean, variance = process.predict(_covariance(known, points, length).T, 1 + NOISE)
+    return norm.logcdf((1 + mean) / np.sqrt(variance))
 
 
 def _covariance(X: Float[np.ndarray, "n k"], Y: Float[np.ndarray, "m k"], length: float) -> Float[np.ndarray, "n m"]:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Inexact, Int
 from scipy.spatial.distance import cdist
 
-from mkbo_plugins.core.components.components import Component, FromPoint, ModelComponents
+from mkbo_plugins.core.components.protocols import Component, FromPoint, ModelComponents
 from mkbo_plugins.core.forms import Form, get_form
 from mkbo_plugins.core.priors import Hyperparameter, length_scale_prior
 from mkbo_plugins.core.reweighted.two_layer import squared_exponential_profile

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.spatial.distance import cdist
 
-from mkbo_plugins.core.components.components import FixedComponents
+from mkbo_plugins.core.components.protocols import FixedComponents
 from mkbo_plugins.core.forms import get_form
 from mkbo_plugins.core.gp.form_model import FormModel, Points
 from mkbo_plugins.core.gp.improvement import log_noisy_improvement

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import chunks
-from mkbo_plugins.core.components.components import ModelComponents
 from mkbo_plugins.core.components.directed_mean import DirectedMean
+from mkbo_plugins.core.components.protocols import ModelComponents
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.gp.exact_gp import ExactGP
 from mkbo_plugins.core.gp.form_model import FormModel, Pairs, Points

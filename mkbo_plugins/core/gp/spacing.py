@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.spatial.distance import cdist
 
 SHARE = 0.2
@@ -43,27 +43,41 @@ class Spacing:
     present: Float[np.ndarray, "P k"]
     least: float
 
-    def room(self, picked: Sequence[int] = ()) -> Float[np.ndarray, " N"]:
-        """Return the distance of each candidate to the nearest point that is present or picked, (N,)."""
-        others = np.concatenate([self.present, self.inputs[list(picked)]])
-        return cdist(self.inputs, others).min(axis=1, initial=np.inf)
-
-    def reduced(self, room: Float[np.ndarray, " N"], to: int) -> Float[np.ndarray, " N"]:
-        """Return the distances `room` after one more candidate was picked."""
-        return np.minimum(room, cdist(self.inputs, self.inputs[to : to + 1])[:, 0])
-
-    def keeping(self, room: Float[np.ndarray, " N"], free: Bool[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
-        """Return which free candidates keep the distance, halved until one does; without any distance, all."""
-        most, least = room[free].max(), self.least
-        while most < least:
-            least = least / 2 if most > 0 else 0.0
-        return free & (room >= least)
-
     def clearances(self, picked: Sequence[int] | Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Return how far each picked candidate is from the nearest point that is present or picked before it, (n,)."""
         points = self.inputs[list(picked)]
         earlier = np.where(np.tri(len(points), k=-1, dtype=bool), cdist(points, points), np.inf)
         return np.column_stack([earlier, cdist(points, self.present)]).min(axis=1, initial=np.inf)
+
+
+class Picker:
+    """Candidates picked one by one, each among those that keep their distance from what is there and picked.
+
+    Parameters
+    ----------
+    spacing
+        The candidates, N of them, and their distance.
+    """
+
+    def __init__(self, spacing: Spacing) -> None:
+        self.free = np.ones(len(spacing.inputs), dtype=bool)
+        """Which candidates are not picked, (N,)."""
+        self._spacing = spacing
+        self._room = cdist(spacing.inputs, spacing.present).min(axis=1, initial=np.inf)
+
+    def pick(self, score: Float[np.ndarray, " N"]) -> int:
+        """Return the candidate of the greatest score, (N,), which is picked then.
+
+        Where none keeps the distance, half of it will do, and so on; without any distance, all do.
+        """
+        most, least = self._room[self.free].max(), self._spacing.least
+        while most < least:
+            least = least / 2 if most > 0 else 0.0
+        best = int(np.argmax(np.where(self.free & (self._room >= least), score, -np.inf)))
+        self.free[best] = False
+        inputs = self._spacing.inputs
+        self._room = np.minimum(self._room, cdist(inputs, inputs[best : best + 1])[:, 0])
+        return best
 
 
 def scattered_design(spacing: Spacing, n: int, seed: int) -> Int[np.ndarray, " n"]:
@@ -86,10 +100,5 @@ def scattered_design(spacing: Spacing, n: int, seed: int) -> Int[np.ndarray, " n
         Indices of the picked candidates, (n,), in order of choice.
     """
     order = np.random.default_rng(seed).permutation(len(spacing.inputs))
-    free, room, picked = np.ones(len(order), dtype=bool), spacing.room(), []
-    for _ in range(n):
-        best = int(order[np.argmax(spacing.keeping(room, free)[order])])
-        picked.append(best)
-        free[best] = False
-        room = spacing.reduced(room, best)
-    return np.array(picked)
+    picker, turn = Picker(spacing), np.argsort(order).astype(float)
+    return np.array([picker.pick(-turn) for _ in range(n)])

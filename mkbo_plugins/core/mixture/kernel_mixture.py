@@ -116,10 +116,10 @@ class KernelMixture:
         xp = array_namespace(X, Y)
         parts = _components(_squared_distances(X, Y), self.scales)
         slope = 2 * upstream * sum(v * part[1] for v, part in zip(self.variances, parts, strict=True))
-        of_x = xp.sum(slope, axis=-1)[..., None] * X - xp.matmul(slope, Y)
+        of_x = xp.sum(slope, axis=-1)[..., None] * X - (slope @ Y)
         if not second:
             return of_x, None
-        return of_x, xp.sum(slope, axis=-2)[..., None] * Y - xp.matmul(xp.matrix_transpose(slope), X)
+        return of_x, xp.sum(slope, axis=-2)[..., None] * Y - (slope.mT @ X)
 
     def _values(self, squared: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         parts = _components(squared, self.scales)

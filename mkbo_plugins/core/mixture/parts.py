@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 
 from mkbo_plugins.core.arrays import Array, array_namespace
-from mkbo_plugins.core.components.components import KernelGram
+from mkbo_plugins.core.components.between_points import KernelGram
 from mkbo_plugins.core.mixture.kernel_mixture import KernelMixture
 from mkbo_plugins.errors import KernelError
 

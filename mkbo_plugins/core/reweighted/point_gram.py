@@ -8,6 +8,7 @@ from jaxtyping import Float
 from mkbo_plugins.core.arrays import Array, array_namespace, equal_points
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator
 from mkbo_plugins.core.evaluation.prepared import Prepared
+from mkbo_plugins.core.reweighted.block import side
 from mkbo_plugins.core.reweighted.formulas import Formula, Side
 from mkbo_plugins.core.reweighted.gram import Gram, gram
 
@@ -39,8 +40,8 @@ class PointGram:
         of_itself = xp.full_like(value[:, :1], constant) if constant is not None else self._itself.value[None, :]
         return xp.concat([value, of_itself], axis=1)
 
-    def vjp(self, upstream: Float[Array, "k n"]) -> Float[Array, "k d"]:
-        """Pull gradients with respect to the value, one a row, back to the first argument."""
+    def vjp(self, upstream: Float[Array, "k n"], *, second: bool = True) -> tuple[Float[Array, "k d"], None]:
+        """Pull gradients with respect to the value, one a row, back to the first argument, and none to the second."""
         xp = array_namespace(upstream)
         P, Q = self._ready
         slopes = self.formula.derivatives(upstream[:, :-1], self._between, *self._sides)
@@ -50,9 +51,9 @@ class PointGram:
             of_damping = xp.sum(slopes.log_dampings[0], axis=-1)[:, None]
             of_x = of_x + of_damping * self.evaluator.log_damping_gradient(self.x)
         if self.formula.of_equal_points is not None:
-            return of_x
+            return of_x, None
         of_itself, _ = self._itself.vjp(xp.ones_like(upstream[0, :1]), second=False)
-        return of_x + upstream[:, -1:] * of_itself
+        return of_x + upstream[:, -1:] * of_itself, None
 
     @cached_property
     def _from_point(self) -> tuple[Float[Array, "1 m"], Float[Array, "1 m d"] | None]:
@@ -79,7 +80,4 @@ class PointGram:
     @cached_property
     def _sides(self) -> tuple[Side, Side]:
         P, Q = self._ready
-        return self._side(P), self.evaluator.shared("side", Q, Q, lambda: self._side(Q))
-
-    def _side(self, P: Prepared) -> Side:
-        return Side(P.diagonal, P.half_log_scale, self.evaluator.log_damping(P.points), P.vanishing)
+        return side(P), side(Q)

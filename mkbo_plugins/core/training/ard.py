@@ -6,16 +6,17 @@ with weak log-normal priors on length scales, amplitude and noise; all values re
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Shaped
+from scipy.optimize import OptimizeResult
 
 from mkbo_plugins.core.gp.exact_gp import ExactGP, held_out_residuals, symmetric_inverse
-from mkbo_plugins.core.gp.map_fit import map_fit
+from mkbo_plugins.core.gp.map_fit import Differentiable, map_fit
 from mkbo_plugins.core.kernels import FreeKernel
-from mkbo_plugins.core.priors import Hyperparameter, log_prior_of_logarithms, table_priors
+from mkbo_plugins.core.priors import log_prior_of_logarithms, table_priors
 from mkbo_plugins.core.training.scatter import NO_SCATTER, Scatter
 
 LENGTH_FACTORS = (1.0, 0.3, 0.1)
@@ -99,9 +100,7 @@ def ard_map(
     known = np.zeros(len(y)) if known_noise is None else (known_noise / std) ** 2
     scatter = scatter._replace(sum_of_squares=scatter.sum_of_squares / std**2)
     table = TableEvidence(kernel, X, (y - mean) / std, 1 / weight, known, scatter)
-    priors, steps = table_priors(ranges, ard=ard), itertools.count(1)
-    callback = None if report is None else lambda _: report(next(steps), None)
-    fit = map_fit(table.log_evidence, priors, starts(priors), log_prior_of_logarithms, callback=callback)
+    fit = fit_weights(table.log_evidence, ranges, ard=ard, report=report)
     kernel, amplitude, noise = table.unpack(fit.x)
     inverse = symmetric_inverse(amplitude * kernel.gram(X) + np.diag(noise / weight + known))
     dual = inverse @ table.y
@@ -114,10 +113,27 @@ def ard_map(
     )
 
 
-def starts(priors: Sequence[Hyperparameter]) -> list[Float[np.ndarray, " p"]]:
-    """Return log weights, log amplitude and log noise from which to search, (p,) each, by the priors of these."""
+def fit_weights(
+    log_evidence: Differentiable,
+    ranges: Float[np.ndarray, " d"],
+    *,
+    ard: bool,
+    report: Callable[[int, int | None], None] | None,
+) -> OptimizeResult:
+    """Return the log weights, log amplitude and log noise of greatest posterior density, as the ``x``, (p,), of a fit.
+
+    Parameters
+    ----------
+    log_evidence
+        Log evidence as a function of them, as for `map_fit`.
+    ranges, ard, report
+        As for `ard_map`.
+    """
+    priors, steps = table_priors(ranges, ard=ard), itertools.count(1)
     medians = np.array([prior.log_mean for prior in priors[:-2]])
-    return [np.append(medians - 2 * np.log(factor), [0.0, -3.0]) for factor in LENGTH_FACTORS]
+    starts = [np.append(medians - 2 * np.log(factor), [0.0, -3.0]) for factor in LENGTH_FACTORS]
+    callback = None if report is None else lambda _: report(next(steps), None)
+    return map_fit(log_evidence, priors, starts, log_prior_of_logarithms, callback=callback)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,17 +4,14 @@ Each table is a process of its own, of one covariance and one noise variance: wh
 length scales, the others do.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from mkbo_plugins.core.gp.map_fit import map_fit
 from mkbo_plugins.core.kernels import FreeKernel
-from mkbo_plugins.core.priors import log_prior_of_logarithms, table_priors
-from mkbo_plugins.core.training.ard import TableEvidence, starts
+from mkbo_plugins.core.training.ard import TableEvidence, fit_weights
 
 
 class SharedArd(NamedTuple):
@@ -54,13 +51,11 @@ def shared_ard(
     ranges, ard, report
         As for `mkbo_plugins.core.training.ard.ard_map`.
     """
-    priors, steps = table_priors(ranges, ard=ard), itertools.count(1)
 
     def log_evidence(theta: Float[np.ndarray, " p"]) -> tuple[float, Float[np.ndarray, " p"]]:
         values, slopes = zip(*(table.log_evidence(theta) for table in tables), strict=True)
         return float(sum(values)), np.sum(slopes, axis=0)
 
-    callback = None if report is None else lambda _: report(next(steps), None)
-    fit = map_fit(log_evidence, priors, starts(priors), log_prior_of_logarithms, callback=callback)
+    fit = fit_weights(log_evidence, ranges, ard=ard, report=report)
     kernel, amplitude, noise = tables[0].unpack(fit.x)
     return SharedArd(kernel, amplitude, noise, bool(fit.success))
