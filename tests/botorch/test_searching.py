@@ -183,6 +183,26 @@ def test_points_beyond_the_box_widen_it(small_cov, data):
     assert searched.covar_module._fixed is after
 
 
+def test_bounds_in_single_precision_are_in_the_box(small_cov, data):
+    """Or a search would silently take many times as long."""
+    searched = for_search(made(small_cov, data, "two_layer"))
+    before = searched.covar_module._fixed
+    assert before.radius == 1.0
+    ends = torch.tensor(small_cov.space.sobol(512)).amax(dim=0)
+    ends[0], ends[1] = 5500.0 * (1 + 6e-8), 0.1 * (1 + 6e-8)
+    searched.posterior(ends[None])
+    assert searched.covar_module._fixed is before
+
+
+def test_bounds_a_little_wider_than_the_tables_have_a_box_of_their_own(small_cov, data):
+    searched = for_search(made(small_cov, data, "two_layer"))
+    far = data[0][:2].clone()
+    far[:, 0] = 5700.0
+    exact = made(small_cov, data, "two_layer").posterior(far)
+    torch.testing.assert_close(searched.posterior(far).mean, exact.mean, rtol=1e-2, atol=1e-3)
+    assert searched.covar_module._fixed.radius == 1.1
+
+
 def test_other_models_are_as_they_are(small_cov, data):
     stock = made(small_cov, data, "stock")
     assert for_search(stock) is stock

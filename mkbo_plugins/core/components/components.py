@@ -16,7 +16,7 @@ from mkbo_plugins.core.components.decision import DecisionFunction
 from mkbo_plugins.core.components.from_point import OfCampaignsFromPoint, OfDecisionFromPoint
 from mkbo_plugins.core.components.of_decision import OF_DECISION, Decided, OfDecision, StandardisedDecision
 from mkbo_plugins.core.components.protocols import Component, FromPoint
-from mkbo_plugins.core.evaluation.box_features import SLACK, largest_coordinate, smallest_box
+from mkbo_plugins.core.evaluation.box_features import SEARCH_RADII, SLACK, largest_coordinate, smallest_box
 from mkbo_plugins.core.evaluation.evaluator import CertifiedEvaluator, Choice
 from mkbo_plugins.core.evaluation.value_cache import ValueCache
 from mkbo_plugins.core.points import WeightedPoints
@@ -137,7 +137,7 @@ class PretrainedComponents:
         X
             Points among which are the data and the ends of what is searched.
         """
-        radius = smallest_box(largest_coordinate(X) / SLACK)
+        radius = smallest_box(largest_coordinate(X) / SLACK, SEARCH_RADII)
         if radius is None or {name for name in names if name in OF_REWEIGHTED} != {"feature_distance"}:
             return self.coarse
         searched = self._searched.get(radius, (), lambda: self._of_box(radius))

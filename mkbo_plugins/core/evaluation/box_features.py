@@ -21,9 +21,12 @@ from mkbo_plugins.core.points import WeightedPoints
 RADII = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Half-widths of the boxes, in half-widths of the frame, for which features are looked for."""
 
-SLACK = 1 + 1e-9
-"""Largest coordinate in a box, in its half-widths, where hosts round on the way from their inputs to the frame; it
-matters as little to the certificate."""
+SEARCH_RADII = (1.0, 1.1, 1.25, *RADII[1:])
+"""The same for a search, whose points are all in one box: the numbers of features grow fast with its width."""
+
+SLACK = 1 + 1e-6
+"""Largest coordinate in the box of a search, in its half-widths, where hosts round on the way from their inputs to the
+frame, often to single precision; what is left out of features grows by as little."""
 
 LOG_LARGEST = 300.0
 """Logarithm of the largest monomial, whose square is still a number."""
@@ -41,10 +44,10 @@ def largest_coordinate(*sets: Float[Array, "_n d"]) -> float:
     return max([float(xp.max(xp.abs(Z))) if math.prod(Z.shape) else 0.0 for Z in sets])
 
 
-def smallest_box(reach: float) -> float | None:
-    """Return the half-width of the smallest box with a coordinate in it, None where there is none."""
-    index = bisect_left(RADII, reach)
-    return RADII[index] if index < len(RADII) else None
+def smallest_box(reach: float, radii: Sequence[float] = RADII) -> float | None:
+    """Return the half-width of the smallest of some boxes with a coordinate in it, None where there is none."""
+    index = bisect_left(radii, reach)
+    return radii[index] if index < len(radii) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from mkbo_plugins.core.evaluation.box_features import (
     LOG_LARGEST,
     MAX_MONOMIALS,
     RADII,
+    SEARCH_RADII,
     SLACK,
     BoxFeatures,
     largest_coordinate,
@@ -88,7 +89,7 @@ class CertifiedEvaluator:
         Unit of the damped kernel beside which smaller diagonals do not count: errors are relative to it where a
         diagonal is smaller, as is enough for distances in this unit. None means errors relative to diagonals.
     radius
-        One of `RADII`: half-width of the box whose features are used for all points in it, so that entries of all sets
+        One of `SEARCH_RADII`: half-width of the box whose features are used for all points in it, so that entries of all sets
         of points are of one covariance. None means those of the smallest box for each.
 
     Raises
@@ -116,8 +117,8 @@ class CertifiedEvaluator:
             raise KernelError(f"tolerance must lie between 1e-14 and 1e-2, got {self.tolerance!r}")
         if self.choice == "extended" and self.base.exponent_rate is None:
             raise KernelError("extended precision is there for exponential series; others have few enough features")
-        if self.radius is not None and self.radius not in RADII:
-            raise KernelError(f"radius must be one of {list(RADII)}, got {self.radius!r}")
+        if self.radius is not None and self.radius not in SEARCH_RADII:
+            raise KernelError(f"radius must be one of {list(SEARCH_RADII)}, got {self.radius!r}")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again."""
