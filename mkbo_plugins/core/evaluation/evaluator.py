@@ -89,8 +89,8 @@ class CertifiedEvaluator:
         Unit of the damped kernel beside which smaller diagonals do not count: errors are relative to it where a
         diagonal is smaller, as is enough for distances in this unit. None means errors relative to diagonals.
     radius
-        One of `SEARCH_RADII`: half-width of the box whose features are used for all points in it, so that entries of all sets
-        of points are of one covariance. None means those of the smallest box for each.
+        One of `SEARCH_RADII`: half-width of the box whose features are used for all points in it, so that entries of
+        all sets of points are of one covariance. None means those of the smallest box for each.
 
     Raises
     ------
