@@ -46,6 +46,18 @@ def test_python_blocks_run_in_order(path, folder):
     for block in blocks(path, "python"):
         exec(compile(block, str(path), "exec"), names)
     assert not names.get("findings")
+    if path.stem == "botorch":
+        assert len(names["Y"]) == 5
+    if path.stem == "ax":
+        assert len(names["client"]._experiment.completed_trials) == 1
+    if path.stem == "optuna":
+        assert [trial.state.name for trial in names["study"].trials] == ["COMPLETE"] * 6
+    if path.stem == "skopt":
+        assert len(names["result"].func_vals) == 12
+    if path.stem == "baybe":
+        assert len(names["campaign"].measurements) == 3
+    if path.stem == "earlier_campaigns":
+        assert [campaign.date for campaign in names["library"].campaigns] == [None, None, None, "2026-11-03"]
     if path.stem == "when_it_will_not_help":
         assert names["verdict"].log_ratio < 0
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import nox
 
 nox.options.sessions = ["tests"]
+ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
 HOSTS = (
     "botorch @ git+https://github.com/meta-pytorch/botorch",
@@ -15,9 +16,6 @@ HOSTS = (
     "optuna @ git+https://github.com/optuna/optuna",
     "baybe @ git+https://github.com/emdgroup/baybe",
 )
-
-
-ROOT = Path(__file__).parents[1]
 
 
 def install(session: nox.Session, *options: str) -> None:

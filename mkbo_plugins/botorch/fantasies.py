@@ -1,6 +1,7 @@
 """Models of a search with more data added: their moments follow from those of the model without these data."""
 
 import copy
+from abc import abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Protocol
@@ -47,7 +48,43 @@ class Extended(Protocol):
         """Make the covariance one that holds at inputs."""
 
 
-class SearchFantasies(LogNoiseGP):
+class InBox(LogNoiseGP):
+    """A model whose covariance holds in a box of points, which is widened where others are asked for."""
+
+    def posterior(  # type: ignore[override]
+        self,
+        X: Float[Tensor, "... q d"],
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
+        """Return the posterior as the host's models do; where all is of one outcome and on the host, the fast way.
+
+        Where points lie outside the box of features, those of a wider one take their place from then on.
+        """
+        arguments = X, output_indices, observation_noise, posterior_transform
+        try:
+            return self._posterior(*arguments)
+        except KernelError:
+            self.search_among([*self.train_inputs, self.transform_inputs(X)])
+            return self._posterior(*arguments)
+
+    @abstractmethod
+    def search_among(self, inputs: Iterable[Float[Tensor, "... d"]]) -> None:
+        """Make the covariance that of a search in the box of inputs, as the kernel gets them."""
+
+    @abstractmethod
+    def _posterior(
+        self,
+        X: Float[Tensor, "... q d"],
+        output_indices: list[int] | None,
+        observation_noise: bool | Tensor,
+        posterior_transform: PosteriorTransform | None,
+    ) -> Posterior:
+        """Return what `posterior` does, or raise a `KernelError` where points lie outside the box."""
+
+
+class SearchFantasies(InBox):
     """A model of a search with more data added, several sets of them at once.
 
     With mean m and covariance C of the function without them, those at points x are, by values y at added points z,
@@ -91,21 +128,10 @@ class SearchFantasies(LogNoiseGP):
         """Return GPyTorch's model of still more data."""
         return self._whole.get_fantasy_model(inputs, targets, **kwargs)
 
-    def posterior(  # type: ignore[override]
-        self,
-        X: Float[Tensor, "... q d"],
-        output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """Return the posterior as the host's models do."""
-        arguments = X, output_indices, observation_noise, posterior_transform
-        try:
-            return self._posterior(*arguments)
-        except KernelError:
-            self._model[0].search_among([*self.train_inputs, self.transform_inputs(X)])
-            self.__dict__.pop("_whole", None)
-            return self._posterior(*arguments)
+    def search_among(self, inputs: Iterable[Float[Tensor, "... d"]]) -> None:
+        """Make the covariance that of a search in the box of inputs, as the kernel gets them."""
+        self._model[0].search_among(inputs)
+        self.__dict__.pop("_whole", None)
 
     def _posterior(
         self,

@@ -18,7 +18,7 @@ from gpytorch.means import ConstantMean
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mkbo_plugins.botorch.fantasies import MOST_JOINT, SearchFantasies, posterior_of
+from mkbo_plugins.botorch.fantasies import MOST_JOINT, InBox, SearchFantasies, posterior_of
 from mkbo_plugins.botorch.kernel import PretrainedKernel
 from mkbo_plugins.botorch.mean import PretrainedMean
 from mkbo_plugins.botorch.models import LogNoiseGP
@@ -29,7 +29,7 @@ from mkbo_plugins.core.gp.exact_gp import ExactGP
 from mkbo_plugins.core.gp.form_model import Points
 from mkbo_plugins.core.gp.posterior import FormPosterior, prior_mean
 from mkbo_plugins.core.gp.search import SearchPosterior
-from mkbo_plugins.errors import KernelError, MkboError
+from mkbo_plugins.errors import MkboError
 from mkbo_plugins.space.named import NamedColumns
 
 
@@ -63,7 +63,7 @@ def for_search(model: Model) -> Model:
     return new
 
 
-class SearchGP(LogNoiseGP):
+class SearchGP(InBox):
     """What `for_search` returns."""
 
     covar_module: PretrainedKernel
@@ -79,24 +79,6 @@ class SearchGP(LogNoiseGP):
         # Acquisition functions move their models to where the points are at every evaluation.
         probe = torch.empty(0, dtype=self.train_targets.dtype, device=self.train_targets.device)
         return self if fn(probe) is probe and not probe.is_shared() else super()._apply(fn, *args, **kwargs)
-
-    def posterior(  # type: ignore[override]
-        self,
-        X: Float[Tensor, "... q d"],
-        output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """Return the posterior as the host's models do; where all is of one outcome and on the host, the fast way.
-
-        Where points lie outside the box of features, those of a wider one take their place from then on.
-        """
-        arguments = X, output_indices, observation_noise, posterior_transform
-        try:
-            return self._posterior(*arguments)
-        except KernelError:
-            self.search_among([*self.train_inputs, self.transform_inputs(X)])
-            return self._posterior(*arguments)
 
     def get_fantasy_model(self, inputs: Tensor, targets: Tensor, **kwargs: Any) -> LogNoiseGP:
         """Return a model of more data with the same covariance, whose moments follow from those of this one."""
@@ -135,7 +117,7 @@ class SearchGP(LogNoiseGP):
         search = self.process if not output_indices and (noisy or observation_noise is False) else None
         constants = _constant_rows(X)
         if search is None or X.device.type != "cpu" or X.shape[-2] - constants > MOST_JOINT or not X.numel():
-            return super().posterior(X, output_indices, observation_noise, posterior_transform)
+            return LogNoiseGP.posterior(self, X, output_indices, observation_noise, posterior_transform)
         moments = self._kept.seen.get(X, partial(self._joined_moments, search, constants))
         mean, covariance = moments[..., 0], moments[..., 1:]
         noise = self.likelihood.noise.detach() * self.units[1] ** 2 if noisy else None
